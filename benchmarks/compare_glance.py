@@ -2,15 +2,16 @@
 
     python benchmarks/compare_glance.py --data-dir DATA --attentions "softmax; rbca:learnable=True; caps"
         --out results/glance_attention.csv [--seconds 240] [--at 5000,20000] [--seed 0] [--workers 3]
-        [--uncompiled "caps; prime"]
+        [--uncompiled "caps; prime"] [--distinct 100] [--start shipped]
 
 An arm trains at a constant rate. At each number of updates, and when its time is up, a copy is annealed by a quarter as
 many updates and scored: by the loss on synthetic series of a seed of their own, and on the development tasks. Rows of
 equal updates compare what is learned from the same series, rows of equal time what is learned by the same hardware.
-An update runs as whichever is faster for the arm: compiled (which takes minutes for some), or as it is with our
-kernels; both in a CUDA graph. `softmax@1` is an arm with a seed of its own. Of several workers one trains at a time, so
-that seconds are those of a device of its own, while the others compile or are scored. Arms that the file holds are
-skipped.
+An update runs as whichever is fastest for the arm: compiled (which takes minutes for some), as it is with our kernels,
+or for rbca compiled with our kernels for long axes; all in a CUDA graph. What limits a network: more of `--at` is time,
+`--set` capacity, and `--distinct` data, of which an arm then sees so many pools again and again. `softmax@1` is an arm
+with a seed of its own. Of several workers one trains at a time, so that seconds are those of a device of its own, while
+the others compile or are scored. Arms that the file holds are skipped.
 """
 
 import argparse
@@ -52,6 +53,9 @@ class Comparison:
     share: float
     uncompiled: frozenset[str]
     """Arms that are run as they are."""
+    distinct: int
+    start: str
+    tokens: int
     out: Path
 
 
@@ -98,11 +102,17 @@ def measure(arm: str, comparison: Comparison, alone: AbstractContextManager[obje
             "development_mase": round(mase, 4),
             "development_crps": round(crps, 4),
             "parameters": sum(weight.numel() for weight in network.parameters()),
-            "settings": " ".join(f"{name}={value}" for name, value in comparison.settings.items()).replace(",", ";"),
+            "settings": describe(comparison),
             "device": device_words(torch.device(comparison.device)),
             "commit": commit(),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
+
+
+def describe(comparison: Comparison) -> str:
+    """Settings of the network, and what else is not as usual."""
+    unusual = {name: value for name in ("distinct", "start") if (value := getattr(comparison, name))}
+    return " ".join(f"{name}={value}" for name, value in {**comparison.settings, **unusual}.items()).replace(",", ";")
 
 
 def choose_loop(arm: str, comparison: Comparison, alone: AbstractContextManager[object]) -> tuple[Trainer, str]:
@@ -112,6 +122,9 @@ def choose_loop(arm: str, comparison: Comparison, alone: AbstractContextManager[
         seed=comparison.seed,
         attention=parse_attention(arm),
         settings=comparison.settings,
+        tokens=comparison.tokens,
+        distinct=comparison.distinct,
+        start=comparison.start,
         device=comparison.device,
         compile=False,
     )
@@ -119,9 +132,12 @@ def choose_loop(arm: str, comparison: Comparison, alone: AbstractContextManager[
         return Trainer(plan), "plain"
     times: dict[str, float] = {}
     trainers: dict[str, Trainer] = {}
-    for loop in ("kernels",) if arm in comparison.uncompiled else ("compiled", "kernels"):
+    loops = ["kernels"] if arm in comparison.uncompiled else ["compiled", "kernels"]
+    if arm.startswith("rbca") and "bias=causal" not in arm and arm not in comparison.uncompiled:
+        loops = ["compiled", "both"]
+    for loop in loops:
         try:
-            trainers[loop] = trainer = Trainer(replace(plan, compile=loop == "compiled"))
+            trainers[loop] = trainer = Trainer(replace(plan, compile=loop != "kernels", long_kernels=loop == "both"))
             trainer.set_up()
             with alone:
                 trainer.run(most=TIMED // 2)
@@ -144,12 +160,13 @@ def append(path: Path, row: Row) -> None:
         writer.writerow(row)
 
 
-def find_finished(path: Path) -> set[tuple[str, int]]:
-    """Arms and seeds whose row of equal time the file holds."""
+def find_finished(path: Path, settings: str) -> set[tuple[str, int]]:
+    """Arms and seeds of these settings whose row of equal time the file holds."""
     if not path.exists():
         return set()
     with path.open(encoding="utf-8") as file:
-        return {(row["attention"], int(row["seed"])) for row in csv.DictReader(file) if row["kind"] == "time"}
+        rows = [row for row in csv.DictReader(file) if row["kind"] == "time" and row["settings"] == settings]
+    return {(row["attention"], int(row["seed"])) for row in rows}
 
 
 def parse_arms(text: str, seed: int) -> list[tuple[str, int]]:
@@ -168,7 +185,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--uncompiled", default="", help="attentions that are not compiled, apart by semicolons")
     parser.add_argument("--set", default="", dest="settings")
+    parser.add_argument("--distinct", type=int, default=0, help="pools of series that differ; 0: all")
+    parser.add_argument("--start", default="", help="weights to start from: a training folder, or `shipped`")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--tokens", type=int, default=1 << 15, help="of a batch, about")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -181,9 +201,12 @@ def main() -> None:
         device=options.device,
         share=options.share,
         uncompiled=frozenset(name for name, _ in parse_arms(options.uncompiled, 0)),
+        distinct=options.distinct,
+        start=options.start,
+        tokens=options.tokens,
         out=options.out,
     )
-    done = find_finished(options.out)
+    done = find_finished(options.out, describe(comparison))
     arms = [pair for pair in parse_arms(options.attentions, options.seed) if pair not in done]
     with multiprocessing.Manager() as shared:
         alone, writing = shared.Lock(), shared.Lock()

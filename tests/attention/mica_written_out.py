@@ -47,4 +47,9 @@ def gate_of(layer: mica.Layer, head: int) -> mica.Gate:
             hidden = torch.relu(hidden @ part.weight.T + part.bias)
         return hidden @ last.weight.T + last.bias
 
+    def added(across: Tensor, local: Tensor, q: Tensor) -> Tensor:
+        return local + across @ layer.gate.weight[head]
+
+    if layer.settings.gate == "added":
+        return added
     return beta if hasattr(layer.gate, "beta") else perceptron

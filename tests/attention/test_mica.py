@@ -31,6 +31,7 @@ FORMS: list[dict[str, Any]] = [
     {"gate": "mlp", "weighting": "dynamic", "exclude_self": True, "mlp_layers": 4},
     {"gate": "layerwise_channelwise", "weighting": "static", "exclude_self": True},
     {"gate": "shared", "channel_weights": [2.0, 0.5, 0.0], "exclude_self": True},
+    {"gate": "added", "exclude_self": True},
 ]
 
 
@@ -91,6 +92,7 @@ VARIANTS = [
     {"gate": "channelwise", "weighting": "static", "exclude_self": True},
     {"gate": "shared", "weighting": "dynamic", "exclude_self": True},
     {"gate": "layerwise_channelwise", "weighting": "dynamic"},
+    {"gate": "added", "exclude_self": True},
 ]
 
 
@@ -210,6 +212,18 @@ def test_a_closed_gate_is_the_local_mechanism_exactly() -> None:
     with torch.no_grad():
         made.gate.beta.fill_(torch.inf)
     same(made(x), made.project(made._across(*made.local.heads(x), None)))
+
+
+def test_a_gate_that_adds_starts_at_the_local_mechanism_and_adds_nothing_to_one_channel() -> None:
+    torch.manual_seed(17)
+    made = attention.create("mica", SITE, gate="added", exclude_self=True)
+    x = tokens_for(made)
+    assert torch.equal(made(x), made.local(x))
+    opened = layer(gate="added", exclude_self=True)
+    x = tokens_for(opened)
+    assert torch.equal(opened(x[:, :1]), opened.local(x[:, :1]))
+    assert not opened.weights(x[:, :1])["cross"].any()
+    assert opened.claims.reduces_to_softmax_at == "gate.weight = 0"
 
 
 def test_one_channel_has_linear_attention_as_its_memory() -> None:

@@ -10,7 +10,7 @@ from small import row
 
 from rearview.bench.analysis import ablation
 from rearview.bench.analysis.leaderboard import build_boards
-from rearview.bench.analysis.statistics import student_interval
+from rearview.bench.analysis.statistics import Interval, student_interval
 from rearview.bench.rows.row import Row
 from rearview.bench.tasks import FORECASTING
 
@@ -162,3 +162,40 @@ def test_runs_that_were_best_at_their_last_epoch_are_counted() -> None:
     ]
     (one,) = ablation.compare_arms(rows)
     assert one.unfinished == 2
+
+
+def ends(of: ablation.Arm | Interval) -> list[float]:
+    """Mean and ends of an interval, or of an arm's, to nine decimals."""
+    interval = of.against if isinstance(of, ablation.Arm) else of
+    assert interval is not None
+    return [round(value, 9) for value in (interval.mean, interval.low, interval.high)]
+
+
+def test_horizons_are_averaged_within_a_seed_and_are_no_replication() -> None:
+    errors = {7: ([0.9, 0.8, 0.7], [1.0, 1.0, 1.0]), 14: ([2.2, 2.1, 2.0], [2.0, 2.0, 2.0])}
+    rows = [
+        one
+        for horizon, (own, control) in errors.items()
+        for one in (*runs("softmax", own, 0.2, horizon=horizon), *runs("zero", control, 0.3, horizon=horizon))
+    ]
+    (one,) = ablation.compare_arms(rows)
+    assert str(one.place).endswith("steps to 7 and 14")
+    softmax = one.arms[0]
+    assert (softmax.seeds, one.comparisons) == (3, 1)
+    assert ends(softmax) == ends(student_interval([(-10 + 10) / 2, (-20 + 5) / 2, (-30 + 0) / 2], 1))
+    assert softmax.error == pytest.approx(1.45)
+    # A seed that was run at one of the horizons alone is no pair.
+    (less,) = ablation.compare_arms([row for row in rows if (row.attention, row.horizon, row.seed) != ("zero", 14, 2)])
+    assert [arm.seeds for arm in less.arms] == [3, 2]
+    assert ends(less.arms[0]) == ends(student_interval([0.0, -7.5], 1))
+
+
+def test_arms_with_unlike_horizons_are_compared_horizon_by_horizon() -> None:
+    rows = [
+        *runs("softmax", [0.9, 0.8], 0.2, horizon=7),
+        *runs("softmax", [0.9, 0.8], 0.2, horizon=14),
+        *runs("zero", [1.0, 1.0], 0.3, horizon=7),
+        *runs("prime", [0.5, 0.5], 0.3, horizon=14),
+    ]
+    (one,) = ablation.compare_arms(rows)  # no control at 14
+    assert (one.place.horizons, [arm.name for arm in one.arms]) == ((7,), ["softmax", "zero"])

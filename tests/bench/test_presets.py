@@ -66,6 +66,13 @@ def test_a_mended_set_has_the_settings_of_the_original():
         assert published(model, "Weather-repaired") == published(model, "Weather")
 
 
+def test_moment_has_the_dropout_of_micas_release_under_its_protocol_alone():
+    place = {"lookback": 96, "horizon": 48}
+    assert ask("ETT1_H", "moment", protocol="published:mica", **place).settings["dropout"] == 0.1
+    assert ask("ETT1_H", "moment", presets="mica", **place).settings["dropout"] == 0.0
+    assert ask("ETT1_H", "patchtst", protocol="published:mica", **place).settings["dropout"] == 0.0
+
+
 def test_mica_is_trained_by_updates_as_published():
     asked = ask("ETT1_W", "patchtst", lookback=16, horizon=8, protocol="published:mica")
     settings = asked.training

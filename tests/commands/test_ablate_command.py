@@ -48,6 +48,13 @@ def test_each_network_gets_what_it_can_take(swept, capsys):
     assert "left out: itransformer with rbca" in capsys.readouterr().err
 
 
+def test_a_dry_run_lists_every_arm_and_makes_no_run(capsys):
+    assert main([*STANDIN, *QUICK, "--model", "itransformer", "--attention", "softmax", "--dry-run"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert len([line for line in listed if line.startswith("would run: itransformer + ")]) == 5 * 5
+    assert not Path("results.csv").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [

@@ -127,7 +127,7 @@ def test_the_page_draws_trend_season_effect_and_the_known_input(promoted: tuple[
     assert list(parts) == ["Trend", "Day of the week", "Effect of promo"]
     assert parts["Day of the week"]["phases"][0] == "Monday"
     assert max(parts["Effect of promo"]["y"]) == pytest.approx(60, rel=0.15)
-    rate = re.search(r"One more of promo makes \+([\d.]+)( %)?\.$", parts["Effect of promo"]["words"])
+    rate = re.search(r"\. promo makes \+([\d.]+)( %)?\.$", parts["Effect of promo"]["words"])
     assert rate is not None
     assert float(rate[1]) == pytest.approx(60, rel=0.15)
     assert [one["name"] for one in series["inputs"]] == ["promo"]

@@ -107,6 +107,19 @@ def test_seconds_are_one_deadline_over_all_tables(swept, tmp_path, monkeypatch):
     assert [asked.seconds for asked in swept[:3]] == [10.0, 3.0, 0.0]
 
 
+def test_a_dry_run_lists_the_runs_of_a_table_and_makes_none(swept, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = ["reproduce", "caps", "--table", "T7", "--dataset", "ETTh1", "--horizon", "96", "--device", "cpu"]
+    assert main([*asked, "--seeds", "2", "--dry-run"]) == 0
+    *_, end = printed = capsys.readouterr().out.splitlines()
+    runs = [line for line in printed if line.startswith("would run: caps_net")]
+    assert len(runs) == len(set(runs)) == 10
+    assert end == "Would write 10 rows to results.csv"
+    assert "training has no setting 'epohs'" in refused([*asked, "--train", "epohs=2", "--dry-run"], capsys)
+    assert swept == []
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_table_tells_the_memory(tmp_path, capsys):
     arguments = ["reproduce", "rbca", "--table", "S5", "--dataset", "ETTh1", "--horizon", "96"]
     (tmp_path / "empty.csv").touch()

@@ -155,3 +155,18 @@ def test_the_best_of_each_operator_case_stands_beside_softmax():
         "Least error of each case: residual toa_relu 0.0200, softmax 0.2000 (fixed linear 0.0000); "
         "demixing softmax 0.1000 (fixed linear 0.0500)."
     )
+
+
+def test_a_dry_run_lists_the_arms_that_are_missing(tmp_path, capsys):
+    made = ["reproduce", "harmonic", "--train", QUICK["harmonic"], "--out", str(tmp_path), "--device", "cpu"]
+    assert main([*made, "--attention", "softmax"]) == 0
+    capsys.readouterr()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    assert main([*made, "--attention", "softmax,toa_relu", "--seeds", "2", "--dry-run"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-2] == f"1 of 4 runs are in {tmp_path} already."
+    listed = [line for line in printed if line.startswith("would run: ")]
+    assert [line.removeprefix("would run: harmonic ") for line in listed] == [
+        "toa_relu seed 0", "softmax seed 1", "toa_relu seed 1",
+    ]  # fmt: skip
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before

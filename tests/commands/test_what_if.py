@@ -92,7 +92,7 @@ def test_the_command_writes_and_draws_the_difference(
     assert main([*common, "--what-if", other, "--page", page]) == 0
     by_file = capsys.readouterr()
     assert by_file.out.splitlines()[0] == "unique_id,ds,planned,changed,difference"
-    assert re.search(r"With the change .* over the next 6 days instead of [\d,]+: 300 less \(−33\.\d %\)", by_file.err)
+    assert re.search(r"With promo at 0, .* over the next 6 days instead of [\d,]+: 300 less \(−33\.\d %\)", by_file.err)
     assert main([*common, "--what-if", "promo=0"]) == 0
     assert capsys.readouterr().out == by_file.out
     drawn = Path(page).read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from rearview import models
 from rearview.core.errors import SettingsError
 from rearview.models.contract import Shape
 from rearview.models.patch_hosts.glance import Grain, Network, Settings, pool_quantiles
+from rearview.pretrained import training
 
 SMALL = {"width": 16, "heads": 2, "depth": 2, "feed_forward": 24, "patches": (16,), "context": (12,), "ahead": (5,)}
 
@@ -150,3 +151,49 @@ def test_what_it_cannot_answer_is_refused() -> None:
         models.create("glance", channels=3, lookback=37, asks="window")
     with pytest.raises(SettingsError, match="multiple of 13"):
         small(steps=11, answer="quantiles")
+
+
+TOGETHER = {"name": "mica", "gate": "added", "exclude_self": True}
+
+
+def opened(network: Network) -> Network:
+    """The same network after its gates have left their start."""
+    with torch.no_grad():
+        for name, weight in network.named_parameters():
+            if ".attend.gate." in name:
+                weight.add_(0.3 * torch.randn(weight.shape))
+    return network
+
+
+def test_a_closed_gate_or_one_channel_is_the_network_whose_channels_stay_apart() -> None:
+    past = torch.randn(2, 3, 37)
+    alone, together = small(), small(attention=TOGETHER)
+    training.adopt_weights(together, alone.state_dict())
+    with torch.no_grad():
+        assert torch.equal(together(past), alone(past))
+        opened(together)
+        assert not torch.equal(together(past), alone(past))
+        one = past[:, :1]
+        assert torch.equal(together.forecast(one, None, 11), alone.forecast(one, None, 11))
+
+
+def test_permuted_channels_are_forecast_alike() -> None:
+    network, past, order = opened(small(attention=TOGETHER)), torch.randn(2, 3, 37), torch.tensor([2, 0, 1])
+    with torch.no_grad():
+        torch.testing.assert_close(network(past[:, order]), network(past)[:, order], atol=1e-5, rtol=1e-5)
+
+
+def test_a_channel_without_a_value_is_not_there() -> None:
+    network, past = opened(small(attention=TOGETHER)), torch.randn(2, 3, 37)
+    observed = torch.ones(2, 3, 37, dtype=torch.bool)
+    observed[:, 1] = False
+    with torch.no_grad():
+        padded = network.forecast(past, observed, 11)[:, [0, 2]]
+        torch.testing.assert_close(padded, network.forecast(past[:, [0, 2]], None, 11), atol=1e-5, rtol=1e-5)
+
+
+def test_weights_of_another_network_are_no_start() -> None:
+    with pytest.raises(SettingsError, match="another network"):
+        training.adopt_weights(small(attention=TOGETHER), small(depth=3).state_dict())
+    with pytest.raises(SettingsError, match="another network"):
+        training.adopt_weights(small(), small(attention=TOGETHER).state_dict())

@@ -114,7 +114,78 @@ def test_missing_steps_ahead_do_not_count() -> None:
     cell, values, observed = next(trainer.batches())
     context = cell.context * (2, 4)[cell.grain]
     spoilt, hidden = values.clone(), observed.clone()
-    hidden[:, context + 1] = False
-    spoilt[:, context + 1] = 1e6
+    hidden[..., context + 1] = False
+    spoilt[..., context + 1] = 1e6
     assert torch.equal(trainer.loss(spoilt, hidden, cell), trainer.loss(values, hidden, cell))
     assert not torch.equal(trainer.loss(spoilt, observed, cell), trainer.loss(values, observed, cell))
+
+
+COUPLED = replace(PLAN, coupled=0.5, coupled_shapes=((0, 8, 2, 3), (1, 8, 2, 5)))
+TOGETHER: dict[str, object] = {"name": "mica", "gate": "added", "exclude_self": True}
+
+
+def test_a_share_of_the_batches_holds_coupled_channels() -> None:
+    trainer = Trainer(replace(COUPLED, attention=TOGETHER))
+    batches = [batch for _ in range(20) for batch in trainer.batches()]
+    assert {values.shape[1] for _, values, _ in batches} == {1, 3, 5}
+    assert all(values.shape == observed.shape for _, values, observed in batches)
+    assert all(
+        len(values) * values.shape[1] * (cell.context + cell.ahead) <= PLAN.tokens for cell, values, _ in batches
+    )
+    assert all(values.shape[1] > 1 for _, values, _ in trainer.batches(coupled=True))
+    trainer.run()
+    assert trainer.step_count == PLAN.updates
+
+
+def test_training_goes_on_from_weights_without_channels_that_mix(tmp_path: Path) -> None:
+    first = Trainer(PLAN)
+    first.run(most=4)
+    first.save(tmp_path)
+    second = Trainer(replace(COUPLED, attention=TOGETHER, start=str(tmp_path)))
+    assert second.validate(second.network, coupled=True) == pytest.approx(first_loss(first, second))
+    assert second.validate(second.network, coupled=True) == second.validate(second.network, coupled=True, apart=True)
+
+
+def first_loss(first: Trainer, second: Trainer) -> float:
+    """The loss of the first network on the coupled series of the second training."""
+    return second.validate(first.network, coupled=True)
+
+
+def test_the_end_is_planned_by_the_pace_so_far() -> None:
+    trainer = Trainer(replace(PLAN, updates=1000))
+    with pytest.raises(SettingsError, match="no pace"):
+        trainer.finish_within(10)
+    trainer.step_count, trainer.seconds = 100, 5.0
+    trainer.finish_within(10)
+    assert trainer.plan.updates == 300
+    assert trainer.plan.fall == PLAN.fall
+    trainer.finish_within(1)
+    assert trainer.plan.updates == 120
+    assert trainer.plan.fall == pytest.approx(20 / 120)
+
+
+def test_moments_in_half_take_half_the_room_and_weights_stay_whole(tmp_path: Path) -> None:
+    trainer = Trainer(PLAN)
+    trainer.run(most=8)
+    sizes = []
+    for half in (False, True):
+        folder = tmp_path / str(half)
+        trainer.save(folder, half=half)
+        sizes.append(sum(file.stat().st_size for file in folder.glob("state-*")))
+    assert sizes[1] < 0.8 * sizes[0]
+    again = Trainer.load(tmp_path / "True", PLAN)
+    for name, weight in weights(trainer).items():
+        assert torch.equal(weight, weights(again)[name]), name
+    moments = dict(trainer._moments())
+    for name, moment in again._moments():
+        torch.testing.assert_close(moment, moments[name], rtol=2**-8, atol=0)
+
+
+def test_few_pools_are_drawn_again_and_again() -> None:
+    trainer = Trainer(replace(PLAN, distinct=3, updates=40))
+    seen = []
+    loss = trainer.loss
+    trainer.loss = lambda values, *rest: seen.append(values) or loss(values, *rest)  # type: ignore[method-assign]
+    trainer.run()
+    assert all(torch.equal(one, other) for one, other in zip(seen[:6], seen[6:12], strict=True))
+    assert not torch.equal(seen[0][:1, :, :8], seen[2][:1, :, :8])

@@ -264,6 +264,21 @@ def test_the_verdict_names_what_is_sure(tmp_path: Path):
     )
 
 
+def test_shares_differ_in_points_and_errors_in_percent(tmp_path: Path):
+    """A mean of relative changes makes 20 points where softmax has 0.2 count for more than all other sets together."""
+    path = tmp_path / "cases.csv"
+    for place, base in enumerate((0.2, 0.8, 0.8, 0.8, 0.8, 0.8)):
+        softmax, *_, toa = small_results.classified()[:4]
+        for one, accuracy in ((softmax, base), (toa, base + (0.2 if place == 0 else 0.03))):
+            facts = {"dataset": f"Set {place}", "seed": 0, "protocol": "clean"}
+            store.append(path, replace(one, accuracy=accuracy, **facts))
+            store.append(path, replace(one, accuracy=0.7, model="transformer", **facts))
+    told = summarise(read([str(path)]), "")
+    assert "toa (classification, patchtst_tslib: +5.8 points Accuracy)" in told.verdict
+    words = " ".join(re.sub(r"<[^>]+>", " ", section(render(told), "answers")).split())
+    assert "+5.8 points Accuracy relative +19.8 % (+" in words
+
+
 def test_the_verdict_is_on_equal_budgets_and_nothing_else_is_ranked_across_networks(
     summary: ResultsSummary, page: str, tmp_path: Path
 ):

@@ -79,7 +79,7 @@ def bench(
     return bench_command(grid, options or RunOptions())
 
 
-@command(json=False)
+@command(json=False, dry_run=True)
 def ablate(
     *,
     dataset: str,
@@ -134,7 +134,7 @@ def ablate(
     return ablate_command(grid, options or AblationOptions())
 
 
-@command(json=False)
+@command(json=False, dry_run=True)
 def reproduce(
     paper: str,
     /,

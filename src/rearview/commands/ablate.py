@@ -5,8 +5,8 @@ from dataclasses import replace
 from rearview import bench, models
 from rearview.bench.analysis import ablation
 from rearview.bench.papers.catalogue import Cell
-from rearview.commands.bench import Grid, Spec, list_cells, run_cells
-from rearview.commands.console import print_lines
+from rearview.commands.bench import Grid, Spec, list_cells, preview_cells, run_cells
+from rearview.commands.console import output, print_lines
 from rearview.commands.runs import AblationOptions, exit_code
 from rearview.core.errors import SettingsError
 from rearview.models import pairs
@@ -23,6 +23,8 @@ def ablate_command(grid: Grid, options: AblationOptions) -> int:
             )
         arms = (*(grid.attentions or _choose_arms(model)), *ablation.CONTROLS)
         cells += list_cells(replace(grid, models=(model,), attentions=arms))
+    if output.get().dry_run:
+        return preview_cells(cells, grid, options)
     outcome = run_cells(cells, grid, options)
     if outcome.first:
         done = [row for row in outcome.rows if isinstance(row, bench.Row)]

@@ -15,9 +15,8 @@ from rearview.bench.runs.sweep import Plan, Run, first_process, sweep
 from rearview.bench.runs.tuning import Tuning, Values
 from rearview.commands import benchmark_sets
 from rearview.commands.console import output, print_answer, progress_stream, say
-from rearview.commands.runs import RunOptions, exit_code, late_lines
+from rearview.commands.runs import RunOptions, exit_code, late_lines, preview
 from rearview.core.errors import RearviewError, SettingsError, did_you_mean
-from rearview.core.wording import quantity
 from rearview.data.datasets import catalogue
 from rearview.estimators.base import resolve_device
 from rearview.models import pairs
@@ -63,7 +62,7 @@ class GridOutcome:
 def bench_command(grid: Grid, options: RunOptions) -> int:
     """Make every run of a grid once, keep its row, and print a table."""
     if output.get().dry_run:
-        return _preview(grid, options)
+        return preview_cells(list_cells(grid), grid, options)
     outcome = run_cells(list_cells(grid), grid, options)
     if outcome.first:
         done = [row for row in outcome.rows if isinstance(row, bench.Row) and row.status == "done"]
@@ -78,21 +77,18 @@ def bench_command(grid: Grid, options: RunOptions) -> int:
     return exit_code(outcome.rows, outcome.first)
 
 
-def _preview(grid: Grid, options: RunOptions) -> int:
-    """Print which runs a grid would make, and which of them the results hold already."""
-    _, runs, plan = plan_runs(list_cells(grid), grid, options)
+def preview_cells(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> int:
+    """Print which runs the cells of a grid would make, and which of them the results hold already."""
+    _, runs, plan = plan_runs(cells, grid, options)
     known = [] if plan.again else result_file.known_rows(plan.results, bench.Row)
-    left = [run for run in runs if not run.find_finished(known)]
-    lines = [f"would run: {run.title}" for run in left]
-    if len(left) < len(runs):
-        lines.append(f"{len(runs) - len(left)} of {quantity(len(runs), 'run')} are in {plan.results} already.")
+    left, lines = preview(runs, known, plan.results)
     facts = {
         "dry_run": True,
         "results": str(plan.results),
-        "runs": [run.title for run in left],
+        "runs": left,
         "finished": len(runs) - len(left),
     }
-    print_answer([*lines, f"Would write rows to {plan.results}" if left else "Nothing is left to run."], lambda: facts)
+    print_answer(lines, lambda: facts)
     return 0
 
 

@@ -10,6 +10,7 @@ from rearview.attention import split
 from rearview.core.errors import InputError, did_you_mean
 from rearview.core.settings import settings_from
 from rearview.core.wording import listing, quantity
+from rearview.data.infer.timestamps import show
 from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Panel
 from rearview.estimators.options import Attention
@@ -58,7 +59,7 @@ def page_settings(choices: Mapping[str, Choice[object]]) -> dict[str, tuple[obje
 def data_facts(panel: Panel) -> DataFacts:
     """The data in numbers."""
     ends = to_wall_time(np.array([panel.stamps.min(), panel.stamps.max()]), panel.layout)
-    first, last = (str(stamp).replace("T", " ").removesuffix(".000000") for stamp in ends)
+    first, last = (show(stamp) for stamp in ends)
     zone = f" ({panel.layout.timezone})" if panel.layout.timezone else ""
     return DataFacts(
         source=panel.layout.source,
@@ -71,7 +72,14 @@ def data_facts(panel: Panel) -> DataFacts:
         missing_share=0.0 if panel.observed is None else 1 - float(panel.observed.mean()),
         memory=panel.values.nbytes,
         time_name=f"{panel.layout.time_col}{zone}",
+        value_name=measure_name(panel) or ("value" if panel.layout.form == "long" else ""),
     )
+
+
+def measure_name(panel: Panel) -> str:
+    """What the series of a long table measure, such as Sales; empty where no column says so."""
+    name = panel.layout.target_col or ""
+    return "" if name.casefold() in ("y", "value", "values") else name
 
 
 def check_drawn(name: str, there: Sequence[str], what: str) -> str:

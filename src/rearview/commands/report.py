@@ -22,12 +22,11 @@ from rearview.core.errors import InputError
 from rearview.core.output_folder import OutputFolder
 from rearview.core.wording import quantity
 from rearview.data.panel import Finding
-from rearview.report.common import text
 from rearview.report.common.page import write
 from rearview.report.common.summary import FactList
 from rearview.report.results.files import write_tables
 from rearview.report.results.page import ResultsSummary
-from rearview.report.results.tables import answered_mechanism, answered_place, candidate
+from rearview.report.results.tables import answered_difference, answered_mechanism, answered_place, candidate
 
 MOST_NAMED = 3
 """Files that a page's title names."""
@@ -261,9 +260,7 @@ def _sum_up(answers: Sequence[Answer]) -> str:
     sure = [one for one in answers if one.outcome == "significant" and one.gains]
     others = Counter(one.outcome for one in answers if one not in sure)
     named = "; ".join(
-        f"{answered_mechanism(one)} ({answered_place(one).lower()}: {text.change(one.best.change, 1)} "
-        f"{one.standing.measure})"
-        for one in sure
+        f"{answered_mechanism(one)} ({answered_place(one).lower()}: {answered_difference(one)})" for one in sure
     )
     why = {
         "too few data sets": "too few data sets for a test",

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rearview.core.errors import InputError, UsageError
+from rearview.core.wording import quantity
 
 if TYPE_CHECKING:
     from rearview.bench.rows.row import RunRow
+    from rearview.bench.runs.sweep import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,17 @@ class AblationOptions(RunOptions):
         RunOptions.check(self)
         if self.seeds < 2:
             raise UsageError(f"--seeds is {self.seeds}; an interval needs at least 2 seeds, better 5.")
+
+
+def preview(runs: "Sequence[Run]", known: "Sequence[RunRow]", results: Path) -> tuple[list[str], list[str]]:
+    """(the runs that a file of rows lacks, by their titles, the lines that a dry run prints); a run that can't be
+    resolved is among them, and its line says why."""
+    left = [run for run in runs if not run.find_finished(known)]
+    lines = [f"would fail: {run.title}: {run.problem}" if run.problem else f"would run: {run.title}" for run in left]
+    if len(left) < len(runs):
+        lines.append(f"{len(runs) - len(left)} of {quantity(len(runs), 'run')} are in {results} already.")
+    end = f"Would write {quantity(len(left), 'row')} to {results}" if left else "Nothing is left to run."
+    return [run.title for run in left], [*lines, end]
 
 
 def late_lines(rows: "Sequence[RunRow]", count: int, seconds: float | None) -> list[str]:

@@ -17,6 +17,7 @@ from rearview.core.wording import listing, plural
 from rearview.data.holidays import HolidayColumns
 from rearview.data.infer.categories import describe_series, expand_known
 from rearview.data.infer.column_reader import ColumnReader
+from rearview.data.infer.date_parts import join_clock, join_date_parts
 from rearview.data.infer.layout import (
     ID_NAME,
     LONG_TIME_NAME,
@@ -24,16 +25,14 @@ from rearview.data.infer.layout import (
     NoTimeColumn,
     Roles,
     assign_roles,
-    join_clock,
-    join_date_parts,
     leave_out_unknown,
-    turn_stamp_columns,
 )
 from rearview.data.infer.problems import MISSING_COLUMN, MOST_NAMED, MessyData, Problem, Problems, Repair
 from rearview.data.infer.row_order import RowOrder, TableRows, align, keep_order, regularise
-from rearview.data.infer.series_ids import JOIN, find_id_columns, missing_ids, read_series
-from rearview.data.infer.stray_rows import find_stray_rows, leave_out_units, repairs_of
+from rearview.data.infer.series_ids import JOIN, fill_down, find_id_columns, missing_ids, read_series
+from rearview.data.infer.stray_rows import find_stray_rows, leave_out_units, repairs_of, trailing_remarks
 from rearview.data.infer.timestamps import Times, infer_kind, read_times, require_times, show, stamp_problems
+from rearview.data.infer.turned_table import turn_clock_columns, turn_stamp_columns
 from rearview.data.infer.wall_time import find_zone, second_pass
 from rearview.data.io.files import open_table
 from rearview.data.io.table import ROW_NAME, Table
@@ -43,6 +42,9 @@ from rearview.data.panel_checks import check_years
 from rearview.data.read_options import ReadKeywords, ReadOptions
 from rearview.data.statics import Statics
 from rearview.data.step import Stamps
+
+_MOST_ENDS, _LONGEST_STEP = 0.98, 1.2
+"""The share of rows whose second stamp ends their step, and how much longer than usual a step may be."""
 
 
 def load(source: object, **options: Unpack[ReadKeywords]) -> Panel:
@@ -173,6 +175,8 @@ def resolve(table: Table, options: ReadOptions) -> Reading:
     """Settle everything of a table but its cells; what can't be is refused, all problems at once."""
     problems = Problems(table.source)
     table, options, turned = _turn(table, options)
+    remarks = trailing_remarks(table, [row for row, _ in table.surplus])
+    table = replace(table, surplus=tuple(one for one in table.surplus if one[0] not in remarks))
     wide = len(table.surplus)
     # Where they are most rows, it is the header that is out of place.
     most = 2 * wide >= len(table.fetch(table.names[0]))
@@ -218,6 +222,11 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
         options = replace(options, time_col=table.names[0], drop=drop)
         return _resolve(table, options, problems, findings)
     table, times, repairs = _read_stamps(table, roles.time, options, problems)
+    if not options.row_by_row and _repeats(times.values):
+        table, filled = fill_down(table, roles.ids or roles.numeric, times.values)
+        if filled is not None:
+            message = f"Column {filled!r} names a series in the first of its rows alone; it is filled in below."
+            repairs.append(Repair("repaired", "filled down", 1, message, None, filled))
     if roles.form == "wide" and _repeats(times.values) and not options.row_by_row:
         strange = [name for name in options.trained if name not in table.names]
         if strange:
@@ -243,6 +252,8 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
             f"{table.source}: static (--static) names {listing(options.static)}, but there are no series of a long "
             "table to describe; leave it out."
         )
+    roles, more = _leave_out_ends(table, roles, times, options)
+    findings += more
     columns = ColumnReader.of(table, roles, options, problems)
     times, options, more = _settle_clocks(table, roles.time, times, codes, columns, options)
     findings += [*times.findings(table, roles.time), *more]
@@ -287,7 +298,16 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
 
 def _turn(table: Table, options: ReadOptions) -> tuple[Table, ReadOptions, list[Finding]]:
     """A table that lies on its side, a column for each stamp, with a row for each; any other as it is."""
-    turned = None if options.row_by_row or options.time_col else turn_stamp_columns(table)
+    if options.row_by_row or options.time_col:
+        return table, options, []
+    clocks = turn_clock_columns(table)
+    named = {*(options.target or ()), *options.known, *options.drop, *options.trained}
+    if clocks is not None and not named & {*clocks[1]}:
+        table, names = clocks
+        rows = len(table.fetch(table.names[0]))
+        message = f"The columns are times of day, {names[0]!r} first: each is read as a row."
+        return table, options, [Repair("repaired", "times in columns", rows, message, None, None, names[0])]
+    turned = turn_stamp_columns(table)
     if turned is None:
         return table, options, []
     first = next(name for name in table.names if name not in turned.table.names)
@@ -419,6 +439,34 @@ def _leave_out_missing_ids(
         problems.refuse()
     table = table.select(np.flatnonzero(~missing))
     return table, require_times(table, roles.time, options)
+
+
+def _leave_out_ends(table: Table, roles: Roles, times: Times, options: ReadOptions) -> tuple[Roles, list[Finding]]:
+    """The roles without a column of stamps that tell when the step of each row ends."""
+    named = {options.target_col, *(options.target or ()), *options.known, *options.trained}
+    names = [name for name in roles.numeric if name not in named and infer_kind(table.fetch(name)) == "stamps"]
+    if not names or times.values.dtype.kind != "M" or len(np.unique(times.values)) < 2:
+        return roles, []
+    usual = np.median(np.diff(np.unique(times.values)).astype(np.int64))
+    ends = []
+    for name in names:
+        other = read_times(table, name, options)
+        if isinstance(other, Times) and other.values.dtype.kind == "M":
+            after = (other.values - times.values).astype(np.int64)
+            if np.mean((after > 0) & (after <= _LONGEST_STEP * usual)) >= _MOST_ENDS:
+                ends.append(name)
+    if not ends:
+        return roles, []
+    message = (
+        f"{plural(len(ends), 'Column', 'Columns')} {listing(ends)} {plural(len(ends), 'tells', 'tell')} when the step "
+        f"of a row ends, and {plural(len(ends), 'is', 'are')} left out."
+    )
+    roles = replace(
+        roles,
+        targets=tuple(name for name in roles.targets if name not in ends),
+        inputs=tuple(name for name in roles.inputs if name not in ends),
+    )
+    return roles, [Finding("inferred", "ends", len(ends), message)]
 
 
 def _settle_clocks(

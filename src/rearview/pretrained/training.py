@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -25,6 +25,7 @@ from rearview.core.settings import settings_from
 from rearview.data.synthetic import prior
 from rearview.models.contract import Shape
 from rearview.models.patch_hosts.glance import Grain, Network, Settings, standardise
+from rearview.pretrained import weights
 from rearview.pretrained.optimiser import make_optimisers
 
 STATE, FACTS = "state-{:02d}.safetensors", "training.json"
@@ -49,6 +50,17 @@ LENGTHS = (80, 320, 1152, 2816)
 TWO_GRAINS: Mapping[str, object] = {"patches": (4, 16), "context": (64, 128), "ahead": (16, 48)}
 """The settings that these shapes are for."""
 SHAPES = (*((0, *shape) for shape in FINE), *((1, *shape) for shape in COARSE))
+COUPLED = (
+    (0, 16, 4, 4), (0, 32, 8, 3), (0, 64, 4, 8), (0, 64, 16, 8), (1, 32, 3, 5), (1, 64, 8, 5), (1, 128, 3, 12),
+    (1, 128, 16, 12),
+)  # fmt: skip
+"""Grain, tokens of the past, tokens ahead and channels of batches of coupled channels."""
+SHIPPED = "shipped"
+NEW = (".attend.gate.", ".decay.alpha")
+"""Names of what softmax attention does not have: MICA's way to the other channels, rbca's rate."""
+
+DrawCoupled = Callable[[int, int, int, torch.Generator], prior.Sample]
+"""Draws so many panels of so many channels and steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +83,14 @@ class Plan:
     """Grain, tokens of the past and tokens ahead of each kind of batch, all equally frequent."""
     lengths: tuple[int, ...] = LENGTHS
     """Steps of the series that are drawn; a batch is cut from the shortest that are long enough."""
+    coupled: float = 0.0
+    """The share of pools whose series are coupled channels, read together where the attention mixes channels."""
+    coupled_shapes: tuple[tuple[int, int, int, int], ...] = COUPLED
+    """As `shapes`, with the number of channels."""
+    distinct: int = 0
+    """Pools of series that differ, after which the same ones are drawn again; 0: all differ."""
+    start: str = ""
+    """A training folder whose weights are the first ones, or `shipped`; empty: random ones."""
     matrix_rate: float = 0.01
     rate: float = 1e-3
     warm_up: int = 300
@@ -80,23 +100,29 @@ class Plan:
     clip: float = 1.0
     device: str = "cuda"
     compile: bool = True
+    long_kernels: bool = False
+    """Whether a compiled update has our kernels for long axes, by which rbca reads its decay as a vector."""
 
 
 class Cell(NamedTuple):
-    """One kind of batch: a grain, how many patches back and how many ahead."""
+    """One kind of batch: a grain, how many patches back and how many ahead, and how many channels a series has."""
 
     grain: int
     context: int
     ahead: int
+    channels: int = 1
 
 
 class Trainer:
     """A network, its optimisers and one compiled update for each kind of batch."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, draw_coupled: DrawCoupled = prior.draw_coupled) -> None:
         self.plan = plan
+        self.draw_coupled = draw_coupled
         torch.manual_seed(plan.seed)
         network = Network(SHAPE, settings_from(Settings, "glance", plan.settings), plan.attention)
+        if plan.start:
+            adopt_weights(network, _read_start(plan.start))
         self.network = network.to(plan.device)
         self.quantiles = torch.tensor(network.settings.quantiles, device=plan.device)
         self.rates = torch.zeros(2, device=plan.device)
@@ -104,12 +130,13 @@ class Trainer:
         self.generator = torch.Generator(plan.device).manual_seed(plan.seed)
         self.choices = torch.Generator().manual_seed(plan.seed)
         self.cells = tuple(Cell(*shape) for shape in plan.shapes)
+        self.coupled_cells = tuple(Cell(*shape) for shape in plan.coupled_shapes) if plan.coupled else ()
         self._touch_moments()
         self.step_count = 0
         self.seconds = 0.0
         self.curve: list[dict[str, float]] = []
         self._updates: dict[Cell, Callable[[Tensor, Tensor], Tensor]] = {}
-        self._draws: dict[int, Callable[[], prior.Sample]] = {}
+        self._draws: dict[tuple[int, int], Callable[[], prior.Sample]] = {}
         self._memory: Any = None
         if plan.compile:
             # A block at a time, for any number of tokens: compiled once, used in every layer and shape.
@@ -123,6 +150,9 @@ class Trainer:
         losses: list[Tensor] = []
         last = self.plan.updates if most is None else min(most, self.plan.updates)
         while self.step_count < last and time.monotonic() - started < seconds:
+            if self.plan.distinct and self.step_count // self.plan.pool % self.plan.distinct == 0:
+                self.generator.manual_seed(self.plan.seed)
+                self.choices.manual_seed(self.plan.seed)
             for cell, values, observed in self.batches():
                 self._set_rates()
                 losses.append(self._update(cell)(values, observed).clone())
@@ -149,13 +179,20 @@ class Trainer:
         return made.eval()
 
     @torch.no_grad()
-    def validate(self, network: Network, pools: int = 8, seed: int = 1_000_003) -> float:
-        """Mean loss of a network on pools of series that belong to a seed, whatever was trained on."""
+    def validate(
+        self, network: Network, pools: int = 8, seed: int = 1_000_003, coupled: bool | None = None, apart: bool = False
+    ) -> float:
+        """Mean loss of a network on pools of series that belong to a seed, whatever was trained on.
+
+        `coupled` asks for pools of that kind alone, `apart` for channels that are read one by one.
+        """
         states = self.generator.get_state(), self.choices.get_state()
         self.generator.manual_seed(seed)
         self.choices.manual_seed(seed)
-        batches = (batch for _ in range(pools) for batch in self.batches())
-        losses = [self.loss(values, observed, cell, network) for cell, values, observed in batches]
+        losses = []
+        for cell, values, observed in (batch for _ in range(pools) for batch in self.batches(coupled)):
+            pair = (values, observed) if not apart else (part.flatten(0, 1)[:, None] for part in (values, observed))
+            losses.append(self.loss(*pair, cell, network))
         self.generator.set_state(states[0])
         self.choices.set_state(states[1])
         return torch.stack(losses).mean().item()
@@ -163,16 +200,23 @@ class Trainer:
     def set_up(self) -> None:
         """Compile and capture whatever is not captured yet."""
         # The largest first: the others find room in the memory that it took.
-        for cell in sorted(set(self.cells), key=lambda cell: -self.count_series(cell) * sum(self._lengths(cell))):
+        cells = {*self.cells, *self.coupled_cells}
+        for cell in sorted(cells, key=lambda cell: -self.count_series(cell) * cell.channels * sum(self._lengths(cell))):
             self._update(cell)
-        for length in sorted({self.drawn_length(cell) for cell in self.cells}, reverse=True):
-            self._draw(length)
+        for channels, length in sorted({self.drawn_kind(cell) for cell in cells}, key=lambda kind: (kind[0], -kind[1])):
+            self._draw(channels, length)
 
-    def batches(self) -> Iterator[tuple[Cell, Tensor, Tensor]]:
-        """Batches of several shapes, cut from one pool of series: values, and which of them are observed."""
-        length = self.drawn_length(self.cells[self._choose(len(self.cells))])
-        alike = [cell for cell in self.cells if self.drawn_length(cell) == length]
-        sample = self._draw(length)()
+    def batches(self, coupled: bool | None = None) -> Iterator[tuple[Cell, Tensor, Tensor]]:
+        """Batches of several shapes, cut from one pool of series: values, and which of them are observed.
+
+        Both are [series, channel, step]. Whether the channels are coupled ones is left to chance unless it is given.
+        """
+        if coupled is None:
+            coupled = bool(self.coupled_cells) and float(torch.rand(1, generator=self.choices)) < self.plan.coupled
+        cells = self.coupled_cells if coupled else self.cells
+        kind = self.drawn_kind(cells[self._choose(len(cells))])
+        alike = [cell for cell in cells if self.drawn_kind(cell) == kind]
+        sample = self._draw(*kind)()
         start = 0
         for _ in range(self.plan.pool):
             cell = alike[self._choose(len(alike))]
@@ -180,42 +224,63 @@ class Trainer:
             rows = slice(start, start + count)
             start += count
             # A series may begin within its first patch.
-            draw = prior.Draw(count, steps, self.generator)
-            begun = draw.time >= torch.floor(draw.uniform(1 - patch, patch))
-            yield cell, sample.values[rows, -steps:], sample.observed[rows, -steps:] & begun
+            draw = prior.Draw(count * cell.channels, steps, self.generator)
+            begun = (draw.time >= torch.floor(draw.uniform(1 - patch, patch))).unflatten(0, (count, cell.channels))
+            yield cell, sample.values[rows, :, -steps:], sample.observed[rows, :, -steps:] & begun
 
     def count_series(self, cell: Cell) -> int:
-        """Series of a batch."""
-        return min(self.plan.series, max(1, self.plan.tokens // (cell.context + cell.ahead)))
+        """Series of a batch, each with all of its channels."""
+        tokens = (cell.context + cell.ahead) * cell.channels
+        return min(self.plan.series, max(1, self.plan.tokens // tokens))
 
-    def drawn_length(self, cell: Cell) -> int:
-        """Steps of the series that the batches of a cell are cut from."""
+    def drawn_kind(self, cell: Cell) -> tuple[int, int]:
+        """Channels and steps of the series that the batches of a cell are cut from."""
         needed = sum(self._lengths(cell))
-        return min((length for length in self.plan.lengths if length >= needed), default=needed)
+        return cell.channels, min((length for length in self.plan.lengths if length >= needed), default=needed)
 
     def loss(self, values: Tensor, observed: Tensor, cell: Cell, network: Network | None = None) -> Tensor:
         """Twice the mean quantile loss of the observed steps ahead, on the asinh scale; by default of what trains."""
         network = self.network if network is None else network
         context, _ = self._lengths(cell)
         grain = cast(Grain, network.grains[cell.grain])
-        past, seen = values[:, None, :context], observed[:, None, :context]
+        past, seen = values[..., :context], observed[..., :context]
         z, centre, scale = standardise(past, seen)
-        y = torch.asinh((values[:, None, context:] - centre[..., 0]) / scale[..., 0]).clamp(-LARGEST, LARGEST)
+        # Constant pasts, whose scale is 0, have no weight below.
+        wanted = (values[..., context:] - centre[..., 0]) / scale[..., 0].clamp(min=1e-30)
+        y = torch.asinh(wanted).clamp(-LARGEST, LARGEST)
         autocast = torch.autocast(values.device.type, torch.bfloat16, enabled=values.is_cuda)
-        with autocast, kernels.set_aside() if self.plan.compile else nullcontext():
+        left: AbstractContextManager[None] = nullcontext()
+        if self.plan.compile:
+            left = kernels.leave("long" if self.plan.long_kernels else "none")
+        with autocast, left:
             forecast = network.read(z, seen, cell.ahead, grain)
         error = y[..., None] - forecast.float()
         loss = torch.maximum(self.quantiles * error, (self.quantiles - 1) * error).mean(-1)
         varies = z.std(-1, keepdim=True) > 1e-3
-        weight = observed[:, None, context:] & varies
+        weight = observed[..., context:] & varies
         return 2 * (loss * weight).sum() / weight.sum().clamp(min=1)
 
-    def save(self, folder: Path) -> None:
-        """Keep everything that resuming needs: numbers as safetensors, facts as JSON."""
+    def finish_within(self, seconds: float) -> None:
+        """Plan the end: rates that fall to zero about so many seconds of training from now, at the pace so far."""
+        if not self.step_count:
+            raise SettingsError("A training that has not begun has no pace to plan by; give its number of updates.")
+        left = max(1, int(seconds * self.step_count / self.seconds))
+        updates = self.step_count + left
+        self.plan = replace(self.plan, updates=updates, fall=min(self.plan.fall, left / updates))
+
+    def save(self, folder: Path, *, half: bool = False) -> None:
+        """Keep everything that resuming needs: numbers as safetensors, facts as JSON.
+
+        `half` keeps what the optimisers remember in bfloat16, in half the bytes; then resuming is not exact to the bit.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(STATE.replace("{:02d}", "*")):
             old.unlink()
-        for number, part in enumerate(_split_tensors(self._state())):
+        state = self._state()
+        if half:
+            moments = {name: part.bfloat16() for name, part in self._moments() if part.numel() > 1}
+            state = {**state, **moments}
+        for number, part in enumerate(_split_tensors(state)):
             save_file(part, folder / STATE.format(number))
         facts = {"plan": asdict(self.plan), "updates": self.step_count, "seconds": self.seconds, "curve": self.curve}
         (folder / FACTS).write_text(json.dumps(facts, indent=1), encoding="utf-8")
@@ -268,18 +333,22 @@ class Trainer:
             self._updates[cell] = self._capture(cell) if self.plan.device.startswith("cuda") else self._plain(cell)
         return self._updates[cell]
 
-    def _draw(self, length: int) -> Callable[[], prior.Sample]:
-        """Draws pools of series of one length, from which batches of all shapes of that length can be cut."""
-        if length not in self._draws:
-            alike = [cell for cell in self.cells if self.drawn_length(cell) == length]
-            count = self.plan.pool * max(self.count_series(cell) for cell in alike)
+    def _draw(self, channels: int, length: int) -> Callable[[], prior.Sample]:
+        """Draws pools of series [series, channel, step], from which batches of all shapes of that kind can be cut."""
+        kind = channels, length
+        if kind not in self._draws:
+            cells = (*self.cells, *self.coupled_cells)
+            count = self.plan.pool * max(self.count_series(cell) for cell in cells if self.drawn_kind(cell) == kind)
             coarser = prior.COARSER[len(self._draws) % len(prior.COARSER)]
 
             def draw() -> prior.Sample:
-                return prior.draw(count, length, self.generator, coarser=coarser)
+                if channels > 1:
+                    return self.draw_coupled(count, channels, length, self.generator)
+                sample = prior.draw(count, length, self.generator, coarser=coarser)
+                return prior.Sample(sample.values[:, None], sample.observed[:, None])
 
-            self._draws[length] = self._capture_draw(draw) if self.plan.device.startswith("cuda") else draw
-        return self._draws[length]
+            self._draws[kind] = self._capture_draw(draw) if self.plan.device.startswith("cuda") else draw
+        return self._draws[kind]
 
     def _capture_draw(self, draw: Callable[[], prior.Sample]) -> Callable[[], prior.Sample]:
         """The generator as one CUDA graph; its random state is as before once it is captured."""
@@ -312,7 +381,7 @@ class Trainer:
     def _capture(self, cell: Cell) -> Callable[[Tensor, Tensor], Tensor]:
         """The update as one CUDA graph over fixed buffers; weights and generator are as before once it is captured."""
         context, ahead = self._lengths(cell)
-        shape = (self.count_series(cell), context + ahead)
+        shape = (self.count_series(cell), cell.channels, context + ahead)
         values = torch.randn(shape, device=self.plan.device)
         observed = torch.ones(shape, dtype=torch.bool, device=self.plan.device)
         update = self._plain(cell)
@@ -383,6 +452,27 @@ def read_network(folder: Path) -> tuple[Network, dict[str, Any]]:
     network = Network(SHAPE, settings_from(Settings, "glance", settings), facts["plan"]["attention"])
     network.load_state_dict(_select_weights(_read_state(folder)))
     return network.eval(), facts
+
+
+def adopt_weights(network: Network, given: Mapping[str, Tensor]) -> None:
+    """Start from weights of a network with softmax; what only another attention has stays as it starts."""
+    own = network.state_dict()
+    renamed = {
+        name if name in own else name.replace(".attend.", ".attend.local."): part for name, part in given.items()
+    }
+    lacking = [name for name in own if name not in renamed and not any(part in name for part in NEW)]
+    other = [name for name, part in renamed.items() if name not in own or own[name].shape != part.shape]
+    if lacking or other:
+        names = ", ".join([*lacking, *other][:3])
+        raise SettingsError(f"The weights to start from are of another network ({names}); give its settings.")
+    network.load_state_dict({**own, **renamed})
+
+
+def _read_start(start: str) -> dict[str, Tensor]:
+    """The weights of a training folder, or those of the package."""
+    if start == SHIPPED:
+        return weights.load(weights.read_card()).state_dict()
+    return read_network(Path(start))[0].state_dict()
 
 
 def _read_state(folder: Path) -> dict[str, Tensor]:

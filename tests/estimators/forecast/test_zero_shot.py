@@ -97,9 +97,39 @@ def test_missing_values_are_masked_not_filled() -> None:
     assert not np.allclose(numbers(fitted.predict()), numbers(glance(intervals="quantile").fit(filled).predict()))
 
 
+def test_a_value_out_of_all_proportion_is_read_as_missing_with_a_note() -> None:
+    values = walk(90)
+    spoilt, missing = values.copy(), values.copy()
+    spoilt[40], missing[40] = 1e9, np.nan
+    fitted, wanted = (glance(intervals="quantile").fit(series(one)) for one in (spoilt, missing))
+    # Both are stored around another mean.
+    np.testing.assert_allclose(numbers(fitted.predict()), numbers(wanted.predict()), rtol=1e-5, atol=1e-5)
+    forecasts, _ = fitted.forecast(fitted.read(series(spoilt)))
+    assert "1 value of the past is not read" in " ".join(forecasts.notes)
+
+
+@pytest.mark.parametrize(
+    ("places", "size"),
+    [
+        ([89], 1e9),  # may be the first of many
+        ([88], 1e9),
+        (range(70, 90), 1e9),  # a new level
+        (range(0, 90, 30), 1e9),  # comes again and again
+        ([40], 20.0),  # what the network knows from its training
+    ],
+)
+def test_values_that_may_mean_something_are_read(places: list[int], size: float) -> None:
+    past = np.sin(np.arange(90.0))
+    past[list(places)] = size
+    observed = np.ones((1, 1, 90), dtype=bool)
+    assert zero_shot.hide_far_values(past[None, None], observed) == 0
+    assert observed.all()
+
+
 def test_constant_series_and_counts() -> None:
     flat = numbers(glance().fit(series(np.full(40, 7e11))).predict())
-    np.testing.assert_allclose(flat, 7e11, rtol=1e-9)
+    assert (flat == 7e11).all()
+    assert (numbers(glance().fit(series(np.zeros(40))).predict()) == 0).all()
     counts = np.random.default_rng(0).poisson(0.4, 80).astype(float)
     made = glance(nonnegative=True).fit(series(counts)).predict()
     assert (numbers(made) >= 0).all()

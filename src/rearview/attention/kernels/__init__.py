@@ -3,7 +3,7 @@
 import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -20,18 +20,26 @@ def plain(kernel) -> Any:
 
 def available(device: torch.device) -> bool:
     """Whether kernels can run on a device."""
-    return device.type == "cuda" and HAS_TRITON and not _set_aside
+    return device.type == "cuda" and HAS_TRITON and _left != "none"
 
 
-_set_aside = False
+def short_available() -> bool:
+    """Whether the kernels whose tiles hold a whole axis may run: each number of tokens is another kernel to them."""
+    return _left == "all"
+
+
+_left: Literal["all", "long", "none"] = "all"
 
 
 @contextmanager
-def set_aside() -> Iterator[None]:
-    """Run without the kernels: they are made for sizes that are known when a network is compiled."""
-    global _set_aside
-    before, _set_aside = _set_aside, True
+def leave(which: Literal["long", "none"]) -> Iterator[None]:
+    """Run with these kernels alone, where a network is compiled for any number of tokens.
+
+    Those for long axes walk along them and do not mind; the others are made for sizes that are known.
+    """
+    global _left
+    before, _left = _left, which
     try:
         yield
     finally:
-        _set_aside = before
+        _left = before

@@ -6,6 +6,7 @@
     A_global = phi(Q) M / (phi(Q) z + eps)                                                             Eq. (6), (24)
     A_mixed  = sigmoid(beta) A_global + (1 - sigmoid(beta)) A_local                                    Eq. (7), (8)
              = MLP([A_global; A_local])   or   MLP([A_global; A_local; Q])                             Eq. (9), (10)
+             = A_local + A_global W                                                                    added
 
 Symbols: C channels (groups), P patches (tokens), N heads; Q, K [C, P, d_k] and V [C, P, d_v] of one head; phi(x) =
 elu(x) + 1; eps = 1e-6; w [C] the channels' weights. With `exclude_self`, M and z of a channel leave out its own part
@@ -28,6 +29,8 @@ Where we differ from the paper, and why:
   needs no copies (for more tokens than a head is wide, phi(K_c)^T V_c is the smaller and is taken), and the complement
   of the heaviest channel is summed directly. With one channel nothing is left, and the constructor refuses.
 - Padded tokens leave M, z and the mean query, and a channel of padding leaves the softmax over channels.
+- `added` is a gate of ours, A_local + A_global W with W [d_v, d_v] of each head at 0 to begin with: a network that was
+  trained without the memory starts as it was. With `exclude_self` it takes one channel, too, and adds nothing to it.
 - Both sums run in float32 whatever the layer runs in.
 
 On a GPU kernels of our own form and join both paths, at the settings that `gpu` names.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rearview.embed import Dropout
 
-GateName = Literal["mlp_query", "mlp", "shared", "channelwise", "layerwise", "layerwise_channelwise"]
+GateName = Literal["mlp_query", "mlp", "shared", "channelwise", "layerwise", "layerwise_channelwise", "added"]
 WeightingName = Literal["uniform", "static", "dynamic"]
 
 ABSENT = -1e30  # the log-weight of a channel that takes no part: finite, so that nothing is NaN where none takes part
@@ -57,6 +57,17 @@ class Perceptron(nn.Module):
     def forward(self, across: Values, local: Values, q: Queries) -> Values:
         parts = [across.to(local.dtype), local]
         return self.layers(torch.cat([*parts, q] if self.query else parts, dim=-1))
+
+
+class Added(nn.Module):
+    """A_local + A_global W: what the other channels say is added, by a map of each head that starts at 0."""
+
+    def __init__(self, heads: int, values: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(heads, values, values))
+
+    def forward(self, across: Values, local: Values, q: Queries) -> Values:
+        return local + (across.to(local.dtype) @ self.weight.to(local.dtype))
 
 
 class Static(nn.Module):

@@ -14,7 +14,7 @@ from rearview import attention
 from rearview.attention.contract import Attention, Heads, Inputs, Mask, Mixture, Projected, Site, Tokens
 from rearview.attention.linear import positive_features
 from rearview.attention.mica import gates
-from rearview.attention.mica.gates import Beta, LogWeights, Perceptron, Queries, Values
+from rearview.attention.mica.gates import Added, Beta, LogWeights, Perceptron, Queries, Values
 from rearview.attention.mica.gpu import mix_on_gpu
 from rearview.attention.mica.memory import (
     EPS,
@@ -43,7 +43,8 @@ class Settings:
     """Settings of MICA; the defaults are the paper's main choice."""
 
     gate: gates.GateName = "mlp_query"
-    """The gate that joins the local and the global path: an MLP with or without the query, or one of the four betas."""
+    """The gate that joins the local and the global path: an MLP with or without the query, one of the four betas, or
+    added: the global path is added by a map that starts at 0."""
     exclude_self: bool = False
     """Whether a channel's memory leaves out the channel itself, which the local path sees already."""
     weighting: gates.WeightingName = "uniform"
@@ -160,10 +161,10 @@ def refuse(site: Site, settings: Settings) -> None:
             f"mica mixes channels that stand apart, but {site.host}'s tokens are channels and see one another already; "
             "use softmax, toa or prime."
         )
-    if site.groups == 1 and settings.exclude_self:
+    if site.groups == 1 and settings.exclude_self and settings.gate != "added":
         raise SettingsError(
             f"mica's exclude_self leaves each channel the memory of the others, but {site.host} has one channel here; "
-            "set exclude_self=False."
+            "set exclude_self=False, or gate='added', which then adds nothing."
         )
     if settings.channel_weights is not None and len(settings.channel_weights) != site.groups:
         raise SettingsError(
@@ -206,6 +207,8 @@ class Layer(Attention):
         if settings.gate in ("mlp", "mlp_query"):
             query = keys if settings.gate == "mlp_query" else 0
             self.gate = Perceptron(values, query, settings.mlp_width, settings.mlp_layers, settings.mlp_dropout)
+        elif settings.gate == "added":
+            self.gate = Added(site.heads, values)
         else:
             self.gate = Beta(site.groups if settings.gate in PER_CHANNEL else 1, site.heads)
         self.lent: tuple[nn.Module, ...] = ()
@@ -220,8 +223,8 @@ class Layer(Attention):
         self.by_scores = site.tokens**2 <= keys * (values + 1)
         self.bound_to_channels = settings.gate in PER_CHANNEL or isinstance(self.weighting, gates.Static | gates.Fixed)
         inner, closed = self.local.claims, None
-        if isinstance(self.gate, Beta) and inner.reduces_to_softmax_at is not None:
-            closed = "sigmoid(beta) = 0"
+        if isinstance(self.gate, Beta | Added) and inner.reduces_to_softmax_at is not None:
+            closed = "sigmoid(beta) = 0" if isinstance(self.gate, Beta) else "gate.weight = 0"
             if inner.reduces_to_softmax_at != "always":
                 closed += f", local: {inner.reduces_to_softmax_at}"
         self.claims = replace(
@@ -246,6 +249,8 @@ class Layer(Attention):
             if found is not None:
                 return found
         local, handed_on = self.local.mix(q, k, v, inputs)
+        if self.settings.exclude_self and q.shape[1] == 1:
+            return local, handed_on
         return self._gate()(self._across(q, k, v, inputs.mask), local, q).to(v.dtype), handed_on
 
     def _attend_in_parts(self, inputs: Inputs, size: int) -> Mixture:
@@ -291,6 +296,8 @@ class Layer(Attention):
         q, k, _ = self.local.heads(inputs.x)
         found = self.local.operator(q, k, inputs)
         local = torch.stack(list(found.values())).sum(0) if isinstance(found, dict) else found
+        if self.settings.exclude_self and q.shape[1] == 1:
+            return {"local": local, "cross": torch.zeros_like(local).unsqueeze(-2)}
         with full_precision(q.device):
             phi_q, phi_k, logs = self._features(q, k, inputs.mask)
             cross = weigh_tokens(phi_q, phi_k, logs, self.settings.exclude_self)
@@ -336,7 +343,7 @@ class Layer(Attention):
                 f"This mica layer has parameters or weights for each of {self.site.groups} channels and got "
                 f"{x.shape[1]}; take another gate, or dynamic weights, for any number of channels."
             )
-        if self.settings.exclude_self and x.shape[1] == 1:
+        if self.settings.exclude_self and x.shape[1] == 1 and self.settings.gate != "added":
             raise SettingsError("mica with exclude_self got one channel, which has no others to look at.")
 
     def _gate(self) -> nn.Module:

@@ -71,8 +71,14 @@ def attend_by_age(
     back: int | None,
     real: Bool[Tensor, "row token"] | None,
     scale: float,
+    flat: bool = False,
 ) -> Flat:
-    """Attention with profile[age] added to the scores of keys up to age `back`, or all; `real` is False on padding."""
+    """Attention with profile[age] added to the scores of keys up to age `back`, or all; `real` is False on padding.
+
+    `flat` says that the profile is 0 at all ages: then the order alone hides keys, and no bias is read.
+    """
+    if flat and back is None and real is None:
+        return fused.attend(q, k, v, None, scale, causal=True)
     tokens = v.shape[2]
     if fused.fits_long_kernel(q, k, v) and (fused.needs_gradient(profile) or not fused.fits_short_kernel(q, v)):
         from rearview.attention.kernels.long import attend_long

@@ -284,7 +284,10 @@ class Layer(Projected):
         scale = self.site.per_head**-0.5
         if self._by_age(inputs) and inputs.bias is None:
             real = None if inputs.mask is None else inputs.mask.flatten(0, 1)
-            mixed = attend_by_age(*rows, profile=fading, back=self.decay.window.back, real=real, scale=scale)
+            mixed = attend_by_age(
+                *rows, profile=fading, back=self.decay.window.back, real=real, scale=scale,
+                flat=self.settings.bias == "causal",
+            )  # fmt: skip
         else:
             bias = flatten_bias(self._bias(fading, q, inputs), q.shape[0], q.shape[1])
             mixed = attend_biased(*rows, bias=bias, scale=scale, ordered=self.site.times is None)

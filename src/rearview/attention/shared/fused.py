@@ -107,6 +107,8 @@ def needs_gradient(bias: Tensor | None) -> bool:
 
 def fits_short_kernel(q: Tensor, v: Tensor) -> bool:
     """Whether axis and heads are small enough for the kernel that holds all scores of a head."""
+    if not kernels.short_available():
+        return False
     from rearview.attention.kernels.short import CRAMPED, LONGEST, WIDEST
     from rearview.attention.kernels.tiles import roomy
 

@@ -3,7 +3,8 @@
 For a network on a data set the yardstick is the control with the least loss on validation, so that test rows choose
 nothing. Every other arm is compared with it: the difference of the test errors in percent, once for each seed that both
 have, its mean, and a Student interval of that mean. Bonferroni's correction holds over all comparisons of one call:
-where all differences are normal, the intervals are right together with the chance that is asked for.
+where all differences are normal, the intervals are right together with the chance that is asked for. Horizons are no
+replication: where all arms have the same ones, a seed's differences are averaged over them first.
 
 An interval speaks of other seeds of the same network, settings and split. It says nothing of other data sets.
 """
@@ -14,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rearview.bench.analysis import budget
 from rearview.bench.analysis.candidates import spell_mechanism
@@ -30,15 +32,17 @@ BETTER, WORSE, UNTOLD = "better", "worse", "not told apart"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A network on a data set, at one look-back and horizon."""
+    """A network on a data set, at one look-back and the horizons that all arms have."""
 
     dataset: str
     model: str
     lookback: int
-    horizon: int
+    horizons: tuple[int, ...]
 
     def __str__(self) -> str:
-        return f"{self.model} on {self.dataset}, {self.lookback} steps to {self.horizon}"
+        *others, last = map(str, self.horizons)
+        horizons = f"{', '.join(others)} and {last}" if others else last
+        return f"{self.model} on {self.dataset}, {self.lookback} steps to {horizons}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +53,12 @@ class Arm:
     attention: str
     """The name of the mechanism alone."""
     error: float
-    """Mean test error."""
+    """Mean test error, over horizons and then seeds."""
     validation: float
     seeds: int
     parameters: int
+    """On average over horizons, as are the seconds of training."""
     seconds: float
-    """Of training, on average."""
     against: Interval | None
     """None for the yardstick itself, and where fewer than two seeds are shared with it."""
 
@@ -138,14 +142,30 @@ def _compare(groups: Sequence[tuple[str, Sequence[Row]]], level: float) -> list[
     """The ablations of rows on several footings, with intervals that hold together."""
     kept: list[tuple[str, Place, dict[str, list[Row]]]] = []
     for footing, rows in groups:
-        places: dict[Place, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        networks: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
         for row in rows:
             if has_error(row):
-                place = Place(row.dataset, row.model, row.lookback, row.horizon)
-                places[place][spell_mechanism(row)].append(row)
-        kept += [(footing, place, arms) for place, arms in places.items() if _has_both(arms)]
+                networks[row.dataset, row.model, row.lookback].append(row)
+        for place, own in networks.items():
+            kept += [(footing, Place(*place, tuple(same)), arms) for same, arms in _pool_horizons(own)]
     count = sum(len(arms) - 1 for _, _, arms in kept)
     return [replace(_ablate(place, arms, count, level), footing=footing) for footing, place, arms in kept]
+
+
+def _pool_horizons(rows: Sequence[Row]) -> list[tuple[list[int], dict[str, list[Row]]]]:
+    """(horizons, the rows of each arm there) of a network on a data set: all horizons together where every arm has
+    the same ones, else each by itself; those without a control, or anything else, are left out."""
+    horizons = sorted({row.horizon for row in rows})
+    arms: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        arms[spell_mechanism(row)].append(row)
+    if all({row.horizon for row in own} == set(horizons) for own in arms.values()):
+        return [(horizons, dict(arms))] if _has_both(arms) else []
+    pools = [
+        (one, {name: [row for row in own if row.horizon == one] for name, own in arms.items()}) for one in horizons
+    ]
+    there = [([one], {name: own for name, own in pool.items() if own}) for one, pool in pools]
+    return [(one, pool) for one, pool in there if _has_both(pool)]
 
 
 def _has_both(arms: Mapping[str, Sequence[Row]]) -> bool:
@@ -180,31 +200,47 @@ def _yardstick(arms: dict[str, list[Row]]) -> str:
 
 def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int, level: float) -> Ablation:
     yard = _yardstick(arms)
-    errors = {name: {row.seed: _error(row) for row in rows} for name, rows in arms.items()}
+    errors = {name: _errors_by_seed(rows, place.horizons) for name, rows in arms.items()}
     made = {}
     for name, rows in arms.items():
         shared = sorted(errors[name].keys() & errors[yard].keys())
-        differences = [100 * (errors[name][seed] / errors[yard][seed] - 1) for seed in shared]
+        differences = [float(np.mean(100 * (errors[name][seed] / errors[yard][seed] - 1))) for seed in shared]
         told = name != yard and len(shared) > 1
         made[name] = Arm(
             name=name,
             attention=rows[0].attention,
-            error=float(np.mean(list(errors[name].values()))),
+            error=float(np.mean([_error(row) for row in rows])),
             validation=_mean_validation(rows),
             seeds=len(errors[name]),
-            parameters=rows[0].parameters,
+            parameters=round(np.mean([row.parameters for row in rows])),
             seconds=float(np.mean([row.train_seconds for row in rows])),
             against=student_interval(differences, comparisons, level) if told else None,
         )
+    budgets = [
+        [budget.budget_of([row for row in rows if row.horizon == horizon]) for rows in arms.values()]
+        for horizon in place.horizons
+    ]
     return Ablation(
         place=place,
         metric=FORECASTING.deciding_measure(next(iter(arms.values()))[0].protocol),
         yardstick=made[yard],
         arms=tuple(made.values()),
         comparisons=comparisons,
-        uneven=budget.describe_differences([[budget.budget_of(rows) for rows in arms.values()]]),
+        uneven=budget.describe_differences(budgets),
         unfinished=sum(0 < row.epochs == row.best_epoch for rows in arms.values() for row in rows),
     )
+
+
+def _errors_by_seed(rows: Sequence[Row], horizons: Sequence[int]) -> dict[int, NDArray[np.float64]]:
+    """By seed: the errors at all horizons, of seeds that were run at every one."""
+    seeds: dict[int, dict[int, float]] = defaultdict(dict)
+    for row in rows:
+        seeds[row.seed][row.horizon] = _error(row)
+    return {
+        seed: np.array([own[horizon] for horizon in horizons])
+        for seed, own in seeds.items()
+        if own.keys() == set(horizons)
+    }
 
 
 def _error(row: Row) -> float:

@@ -122,6 +122,8 @@ class Contrast:
     """After Holm's correction over the candidates of the standing."""
     validation: float | None = None
     """Mean relative difference of the validation loss, in percent; None where rows keep none."""
+    points: float | None = None
+    """Mean difference of a share, such as accuracy, in points of a hundred; None for errors, which have no scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,9 +310,20 @@ def build_contrasts(standing: Standing) -> list[Contrast]:
         interval = statistics.paired_interval(change, np.zeros_like(change)) if len(change) >= FEWEST else None
         both = list(zip(standing.entries[name], standing.entries[against], strict=True))
         times = np.median([ours.costs["parameters"] / (theirs.costs["parameters"] or 1.0) for ours, theirs in both])
-        tests = p_values[place], corrected[place], _validation_change(both)
+        tests = p_values[place], corrected[place], _validation_change(both), _points(standing.task, both)
         contrasts.append(Contrast(name, against, won, float(change.mean()), float(times), interval, *tests))
     return contrasts
+
+
+def _points(task: Task, pairs: Sequence[tuple[Entry, Entry]]) -> float | None:
+    """Mean difference of a share over data sets, in points; None for errors."""
+    if task.lower_is_better:
+        return None
+    differences: dict[str, list[float]] = defaultdict(list)
+    for ours, theirs in pairs:
+        if ours.score and theirs.score:
+            differences[recording_of(ours.dataset)].append(100 * (ours.score.mean - theirs.score.mean))
+    return float(np.mean([np.mean(own) for own in differences.values()]))
 
 
 def _validation_change(pairs: Sequence[tuple[Entry, Entry]]) -> float | None:

@@ -1,6 +1,7 @@
 """The cost of a training step of a mechanism, measured apart from the runs: rows of results/step_cost.csv.
 
-Runs of a sweep share their device, so their own seconds say nothing of speed; these were measured one at a time.
+Runs of a sweep share their device, so their own seconds say nothing of speed; these were measured one at a time
+(`benchmarks/step_cost.py`).
 """
 
 import csv
@@ -9,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rearview.bench.rows.identity import mechanism_of
-from rearview.bench.rows.row import RunRow
+from rearview.bench.rows.row import Facts, RunRow
 from rearview.core.errors import InputError
 
+CAPS_PATHS = 3
 COLUMNS = ("arm", "model", "dataset", "lookback", "horizon", "parameters", "ms_per_step")
 
 
@@ -32,7 +34,9 @@ class StepCost:
         place = (row.model, row.dataset, row.lookback, getattr(row, "horizon", None), row.parameters)
         own = (self.model, self.dataset, self.lookback, self.horizon, self.parameters)
         # Softmax was measured at other sizes too, which have the same arm.
-        return place == own and self.arm.removesuffix("_wide").removesuffix("_ff") == arm_of(row)
+        return place == own and self.arm.removesuffix("_wide").removesuffix("_ff") == arm_of(
+            row.attention, mechanism_of(row.configuration)
+        )
 
 
 def holds_costs(path: Path) -> bool:
@@ -61,13 +65,18 @@ def find(costs: Sequence[StepCost], rows: Iterable[RunRow]) -> float | None:
     return next((cost.milliseconds for row in rows for cost in costs if cost.is_of(row)), None)
 
 
-def arm_of(row: RunRow) -> str:
-    """A row's mechanism as the file names it: toa_gated_l2, mica_rbca, causal."""
-    settings = mechanism_of(row.configuration)
-    parts: list[object] = ["causal" if settings.get("bias") == "causal" else row.attention]
-    if row.attention == "toa":
+def arm_of(attention: str, settings: Facts) -> str:
+    """A mechanism as the file names it: toa_gated_l2, mica_rbca, causal, softmax_rotary, caps_softmax."""
+    parts: list[object] = ["causal" if settings.get("bias") == "causal" else attention]
+    if attention == "toa":
         parts += [settings.get("kind"), settings.get("score_norm")]
-    inner = settings.get({"mica": "local", "toa": "bias"}.get(row.attention, ""))
+    elif attention == "softmax" and settings.get("rotary"):
+        parts.append("rotary")
+    elif attention == "caps":
+        paths = settings.get("paths")
+        parts += paths if isinstance(paths, list | tuple) and len(paths) < CAPS_PATHS else ()
+        parts += ["softmax"] if settings.get("normaliser") == "softmax" else ()
+    inner = settings.get({"mica": "local", "toa": "bias"}.get(attention, ""))
     if isinstance(inner, dict) and inner.get("name") != "softmax":
         parts.append(inner["name"])
     return "_".join(str(part) for part in parts if part and part != "none")

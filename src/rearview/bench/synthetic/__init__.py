@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 from rearview.core.registry import import_lazily
 
 if TYPE_CHECKING:
-    from rearview.bench.synthetic.runner import StoredRun, get, looks_file, read_runs, rows_file, run
+    from rearview.bench.synthetic.runner import StoredRun, get, looks_file, plan, read_runs, rows_file, run
 
 NAMES = ("flipflop", "harmonic", "operators", "components")
 """The studies."""
 
 
-__getattr__ = import_lazily(__name__, {"runner": ("StoredRun", "get", "looks_file", "read_runs", "rows_file", "run")})
-__all__ = ["NAMES", "StoredRun", "get", "looks_file", "read_runs", "rows_file", "run"]
+__getattr__ = import_lazily(
+    __name__, {"runner": ("StoredRun", "get", "looks_file", "plan", "read_runs", "rows_file", "run")}
+)
+__all__ = ["NAMES", "StoredRun", "get", "looks_file", "plan", "read_runs", "rows_file", "run"]

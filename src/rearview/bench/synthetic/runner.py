@@ -85,10 +85,8 @@ def run(
     if workers < 1:
         raise SettingsError(f"workers is {workers}; it must be at least 1.")
     study = get(name)
-    size, device = study.resize(full, changes), resolve_device(device)
-    runs = [StudyRun(name, arm, size, seed, device) for seed in seeds for arm in (arms or study.arms(full))]
-    known = files.known_rows(rows_file(out, name), study.row)
-    rows = {one: made[-1] for one in runs if (made := _find_finished(one, known))}
+    runs = plan(name, out=out, full=full, arms=arms, seeds=seeds, device=device, changes=changes)
+    rows = {one: row for one, row in runs.items() if row is not None}
     waiting = [one for one in runs if one not in rows]
     until = None if seconds is None else time.time() + seconds
     for one, row in _run_each(waiting, out, workers, until):
@@ -102,6 +100,24 @@ def run(
     if runs and not rows:
         raise InputError(f"No run of {name} came to an end. {KILLED}")
     return [rows[one] for one in runs if one in rows]
+
+
+def plan(
+    name: str,
+    *,
+    out: Path,
+    full: bool = False,
+    arms: Sequence[str] = (),
+    seeds: Sequence[int] = (0,),
+    device: str = "auto",
+    changes: Facts | None = None,
+) -> dict[StudyRun, SyntheticRow | None]:
+    """Every run that is asked for, in order, with its row where `out` holds one that came to its end."""
+    study = get(name)
+    size, device = study.resize(full, changes), resolve_device(device)
+    runs = [StudyRun(name, arm, size, seed, device) for seed in seeds for arm in (arms or study.arms(full))]
+    known = files.known_rows(rows_file(out, name), study.row)
+    return {one: made[-1] if (made := _find_finished(one, known)) else None for one in runs}
 
 
 def read_runs(name: str, out: Path) -> list[StoredRun]:

@@ -84,7 +84,8 @@ def components(
     if effects is not None and known is not None and panel.ids[series] in effects.ids:
         first = len(panel.columns) - panel.known
         past = [panel.original_column(slice(begin, end), series, first + one) for one in range(panel.known)]
-        shifts = _effects(effects, panel.ids[series], target, np.concatenate([np.stack(past), known[series]], axis=1))
+        cells = np.concatenate([np.stack(past), known[series]], axis=1)
+        shifts = _effects(effects, panel.ids[series], target, cells)
         factor = bool(effects.factor[effects.ids.index(panel.ids[series]), target])
         total = np.clip(shifts.sum(0), -MOST_LOG, MOST_LOG) if factor else shifts.sum(0)
         line = line * np.exp(-total) if factor else line - total
@@ -107,7 +108,9 @@ def components(
             moved = shifts[places].sum(axis=0)
             effect = (parts.trend * np.expm1(np.clip(moved, -MOST_LOG, MOST_LOG)) if factor else moved)[-count:]
             rate = float(weights[places[0]]) if len(places) == 1 else 0.0
-            drawn.append(_effect_view(origin, effect, stamps[-count:], horizon, _rate(origin, rate, factor)))
+            switch = bool(np.isin(cells[places], (0.0, 1.0)).all())
+            more = _rate(origin, rate, factor, switch=switch)
+            drawn.append(_effect_view(origin, effect, stamps[-count:], horizon, more))
             if len(places) > 1 and weights[places].any():
                 drawn.append(_by_name(origin, [panel.known_names[place] for place in places], weights[places], factor))
     ahead = stamps[end - begin :]
@@ -194,12 +197,13 @@ def _phases(season: int, stamps: NDArray[np.generic], panel: Panel) -> tuple[str
     return f"Season of {season} steps", [str(one + 1) for one in plain], plain
 
 
-def _rate(name: str, weight: float, factor: bool) -> str:
-    """What one more of an input makes, in a sentence; empty: nothing."""
+def _rate(name: str, weight: float, factor: bool, *, switch: bool) -> str:
+    """What one more of an input makes, in a sentence, or that it is on (a `switch`, of 0 and 1); empty: nothing."""
     if not weight:
         return ""
     size = 100 * math.expm1(np.clip(weight, -MOST_LOG, MOST_LOG)) if factor else weight
-    return f" One more of {name} makes {size:+,.3g}{' %' if factor else ''}.".replace("-", "−")
+    words = f"{name} makes" if switch else f"One more of {name} makes"
+    return f" {words} {size:+,.3g}{' %' if factor else ''}.".replace("-", "−")
 
 
 def _effect_view(name: str, effect: Array, stamps: NDArray[np.generic], horizon: int, more: str = "") -> Component:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.commands.forecast.job import FinalForecast, Outcome
+from rearview.commands.page_data import measure_name
 from rearview.core.wording import plural, quantity
 from rearview.data.panel import Panel
 from rearview.data.step import MICROSECONDS, MONTHS, Step
@@ -60,7 +61,10 @@ def look_out(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Outlook
     if len(looks) == 1:
         return looks[0].sentence, tuple(looks)
     same_unit = panel.targets == 1 and panel.layout.form == "long"
-    return _together(variables(panel), looks, steps, shared, same_unit=same_unit), tuple(looks)
+    several = f"{len(looks):,} series"
+    if same_unit and (measured := measure_name(panel)):
+        several = f"{measured.capitalize() if measured.islower() else measured} of {several}"
+    return _together(variables(panel), looks, steps, shared, several, same_unit=same_unit), tuple(looks)
 
 
 def describe_error(outcome: Outcome, lead: str) -> str:
@@ -123,7 +127,9 @@ def _sentence(
     return f"{subject} will likely be {ends} over the next {steps.several}, about {round_to(mean, width, 1)}{against}."
 
 
-def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compared: str, *, same_unit: bool) -> str:
+def _together(
+    names: tuple[str, ...], looks: list[Outlook], steps: Steps, compared: str, several: str, *, same_unit: bool
+) -> str:
     """Several variables in a sentence or two: their sum where units agree, how many rise and fall, which most."""
     known = [look for look in looks if math.isfinite(look.before) and math.isfinite(look.mean)]
     parts, ahead = [], f"Over the next {steps.several}"
@@ -131,7 +137,7 @@ def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compar
         total, before = sum(look.mean for look in looks), sum(look.before for look in looks)
         change = f", {_change(total / before - 1)} {compared}" if before > 0 and compared else ""
         sum_words = f"{round_to(total, abs(total), 1)}{steps.per}{change}"
-        parts.append(f"{ahead}, {len(looks):,} series will together be about {sum_words}.")
+        parts.append(f"{ahead}, {several} will together be about {sum_words}.")
         ahead = ""
     if known:
         far = [(look.mean - look.before) / look.spread if look.spread else 0.0 for look in known]
@@ -153,7 +159,7 @@ def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compar
         ends = [f"{moving[-1][1]} rises most ({_percent(moving[-1][0])})"] if moving[-1][0] >= 0.005 else []
         ends += [f"{moving[0][1]} falls most ({_percent(moving[0][0])})"] if moving[0][0] <= -0.005 else []
         parts += [f"{', '.join(ends)}."] if ends else []
-    return " ".join(parts) or f"A forecast of {len(looks):,} series over the next {steps.several}."
+    return " ".join(parts) or f"A forecast of {several} over the next {steps.several}."
 
 
 def _name_each(names: tuple[str, ...], looks: list[Outlook], compared: str) -> str:

@@ -40,10 +40,11 @@ from rearview.report.forecast.views import (
     StepErrors,
     Window,
 )
-from rearview.tasks.plan import GIVEN
+from rearview.tasks.plan import GIVEN, Choice
 
 MOST_HISTORY = 1000
 """Rows before the forecast that a page draws, at most."""
+SEASON_FOUND = "found in the data"
 MOST_PARTS = 200
 """Series up to which each is taken apart into trend and seasons."""
 
@@ -239,9 +240,12 @@ def _settings(outcome: Outcome) -> Settings:
     for name, fitted in _networks(outcome).items():
         plan = fitted.plan
         if plan.season is not None:
-            sections["forecast"]["season"] = (plan.season.value, plan.season.reason)
+            found = plan.season.reason == GIVEN and outcome.job.spec.season is None
+            sections["forecast"]["season"] = (plan.season.value, SEASON_FOUND if found else plan.season.reason)
         mechanism = fitted.attention if isinstance(fitted, ZeroShot) else fitted.spec.attention
         own = attention_choice(fitted.spec.model or fitted.name, plan.model, mechanism)
+        if isinstance(fitted, ZeroShot) and fitted.spec.attention is None:
+            own = {part: Choice(choice.value, "as trained") for part, choice in own.items()}
         for part, choices in (("model", {**own, **plan.model}), ("training", plan.training)):
             if choices:
                 sections[f"{name}: {part}"] = page_settings(choices)

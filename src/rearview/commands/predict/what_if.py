@@ -19,6 +19,7 @@ from rearview.report.forecast.views import Component, Forecast, KnownInput, Pred
 PLANNED, CHANGED = "planned", "changed"
 MOST_HISTORY = 400
 MOST_INPUTS = 3
+THE_CHANGE = "The change"
 HONEST = (
     "The difference shows the effect that the inputs had in the past, as the model estimates it. It leaves out "
     "anything else that would change with them, and effects of values that were never seen."
@@ -31,17 +32,32 @@ def describe_change(panel: Panel, made: WhatIf) -> str:
     steps = Steps.of(panel.step, made.planned.mean.shape[2]).several
     if panel.targets > 1:
         moved = int((np.abs(changed - planned) > 1e-9 * np.abs(planned)).sum())
-        return f"The change moves {moved} of {planned.size} columns over the next {steps}."
+        return f"{_name_change(panel, made)} moves {moved} of {planned.size} columns over the next {steps}."
     before, after = float(planned.sum()), float(changed.sum())
     share = f" ({100 * (after / before - 1):+.1f} %)".replace("-", "−") if before > 0 else ""
     width = max(abs(after - before), 1e-9 * abs(before), 1e-12)
+    changed_to = _name_change(panel, made)
     if after == before:
-        return f"The change makes no difference over the next {steps}: {round_to(after, abs(after))} either way."
+        return f"{changed_to} makes no difference over the next {steps}: {round_to(after, abs(after))} either way."
     gain = f"{round_to(abs(after - before), width)} {'more' if after > before else 'less'}"
     what = variables(panel)[0] if planned.size == 1 else f"all {planned.size:,} series together"
-    return f"With the change {what} will be {round_to(after, width)} over the next {steps} instead of " + (
+    with_it = "With the change" if changed_to == THE_CHANGE else f"With {changed_to},"
+    return f"{with_it} {what} will be {round_to(after, width)} over the next {steps} instead of " + (
         f"{round_to(before, width)}: {gain}{share}."
     )
+
+
+def _name_change(panel: Panel, made: WhatIf) -> str:
+    """The inputs that are changed, and what to where all steps have one value: 'Promo at 0'."""
+    differ = np.flatnonzero((made.inputs != made.changed_inputs).any(axis=(0, 2))).tolist()
+    if not 1 <= len(differ) <= MOST_INPUTS:
+        return THE_CHANGE
+    words = []
+    for place in differ:
+        values = np.unique(made.changed_inputs[:, place])
+        at = f"at {values[0]:g}" if len(values) == 1 else "changed"
+        words.append(f"{panel.known_names[place]} {at}")
+    return " and ".join(words) if len(words) < 3 else f"{words[0]}, {words[1]} and {words[2]}"
 
 
 def write_what_if_page(path: Path, panel: Panel, made: WhatIf, command: str, began: float) -> None:
@@ -78,7 +94,8 @@ def _view(panel: Panel, made: WhatIf, number: int, name: str) -> SeriesView:
     difference = made.changed.mean[series, target] - made.planned.mean[series, target]
     width = float(np.nanmax(np.abs(difference), initial=0.0))
     mean = round_to(float(np.nanmean(difference)), width).replace("-", "−") if width else ""
-    sentence = f"{mean} a step on average." if width else "None."
+    per = Steps.of(panel.step, 1).per or " a step"
+    sentence = f"{mean}{per} on average." if width else "None."
     return SeriesView(
         id=name,
         stamps=to_wall_time(panel.stamps[rows], panel.layout),

@@ -16,7 +16,7 @@ from rearview.bench.runs.sweep import Over, Plan, Run, first_process, sweep
 from rearview.commands.console import output, print_lines, progress_stream, say
 from rearview.commands.experiments import AnyCell, possible_runs, training_lines
 from rearview.commands.reproduce.table import comparison_table, cost_table
-from rearview.commands.runs import RunOptions, exit_code, late_lines
+from rearview.commands.runs import RunOptions, exit_code, late_lines, preview
 from rearview.core.errors import InputError, SettingsError, UsageError, did_you_mean, unknown
 from rearview.train import Line
 
@@ -138,6 +138,9 @@ def reproduce_command(
                 training=training,
             )
             runs = _plan_runs(plan, cells)
+            if output.get().dry_run:
+                show(preview(runs, tasks.read_rows(task, place), place)[1])
+                continue
             left = None if until is None else max(0.0, until - time.monotonic())
             over: Over = "ray" if options.ray else "here"
             line = Line(progress_stream(), log=output.get().verbose)

@@ -13,12 +13,12 @@ from rearview.bench.synthetic.flipflop import FlipFlopRow
 from rearview.bench.synthetic.harmonic import HarmonicRow
 from rearview.bench.synthetic.operators import OperatorsRow
 from rearview.bench.synthetic.study import Study
-from rearview.commands.console import print_lines, say
+from rearview.commands.console import output, print_lines, say
 from rearview.commands.reproduce.study_figures import draw, name_runs
 from rearview.commands.runs import RunOptions
 from rearview.core.errors import InputError, collect_warnings
 from rearview.core.output_folder import check_place
-from rearview.core.wording import align
+from rearview.core.wording import align, quantity
 from rearview.report.common import text
 from rearview.report.common.page import write
 from rearview.report.common.summary import FactList, Tile
@@ -43,6 +43,16 @@ def study_command(
     study = synthetic.get(name)
     for arm in arms:
         study.spec(arm)
+    if output.get().dry_run:
+        planned = synthetic.plan(
+            name, out=out, full=full, arms=arms, changes=changes, seeds=range(options.seeds), device=options.device
+        )
+        waiting = [one for one, row in planned.items() if row is None]
+        lines = [f"would run: {name} {one.arm} seed {one.seed}" for one in waiting]
+        if len(waiting) < len(planned):
+            lines.append(f"{len(planned) - len(waiting)} of {quantity(len(planned), 'run')} are in {out} already.")
+        print_lines([*lines, f"Would write to {out}" if waiting else "Nothing is left to run."])
+        return 0
     # Runs only ever add to the files of rows and curves.
     files = (synthetic.rows_file(out, name), synthetic.looks_file(out, name))
     before = [path.stat().st_size if path.exists() else 0 for path in files]

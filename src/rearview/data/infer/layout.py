@@ -6,7 +6,7 @@ Names decide first, contents second, and every decision becomes a finding. Nothi
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -14,8 +14,7 @@ from rearview.core.errors import InputError, did_you_mean
 from rearview.core.wording import listing, plural
 from rearview.data.infer.number_text import parse_column
 from rearview.data.infer.problems import MessyData, Problem, Problems
-from rearview.data.infer.timestamp_text import Unreadable, part_of_year, read_stamps
-from rearview.data.infer.timestamps import MONTH_NAMES, YEAR_NAMES, counts_from_1970, counts_months, infer_kind
+from rearview.data.infer.timestamps import MONTH_NAMES, YEAR_NAMES, counts_months, infer_kind, tells_time
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding
 from rearview.data.read_options import ReadOptions, names_in
@@ -25,16 +24,6 @@ INTEGER_NAMES = ("t", "step", "Step", "index", "Index")
 """Spelt just so: a column called T is a temperature more often than a time."""
 ID_NAME, LONG_TIME_NAME, TARGET_NAME = "unique_id", "ds", "y"
 TEXT_COLUMNS = frozenset({*TIME_NAMES, *INTEGER_NAMES, ID_NAME})
-CLOCK_NAMES = ("time", "hour", "clock", "time of day", "uhrzeit", "zeit", "stunde", "heure", "hora", "hour ending")
-_LEAST_STAMPS = 4
-"""Columns called by stamps from which on a table is taken to lie on its side."""
-_TURNED = ("date", "value", *YEAR_NAMES)
-_AMBIGUOUS = re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.](?:\d{2}|\d{4})")
-_TOTAL_OF_SERIES = re.compile(r"(?i)(?:grand |sub)?-?\s?(?:totals?|sum|summe|zwischensumme|gesamt(?:summe)?)\s*[:=]?")
-"""Names of rows that add up others; no more words, since a product may be called Max or Average Joe."""
-_MOST_PAIRS = 0.8
-"""The share of rows with a day and a time of day from which on they make a stamp."""
-_DAY = re.compile(r"(?=.*\d)[^:]+")
 _ROW_ID = re.compile(
     r"(?i:(?:.*[\s_.-])?id|(?:row|order|invoice|transaction|receipt)[\s_.-]?(?:nr|no|number|nummer)\.?|nr\.?|#)|.*[a-z]I[dD]"
 )
@@ -184,7 +173,7 @@ def _infer_time(table: Table, exclude: Collection[str], date_format: str | None)
             return name
     if named:
         return named[0]
-    counts = [name for name in names if counts_from_1970(table.fetch(name))]
+    counts = [name for name in names if tells_time(table.fetch(name))]
     if len(counts) == 1:
         return counts[0]
     raise NoTimeColumn(
@@ -192,163 +181,6 @@ def _infer_time(table: Table, exclude: Collection[str], date_format: str | None)
         "reads as stamps. Name it with time_col (--time-col; a column of whole numbers can be named too), or say freq "
         "1 (--freq 1) where rows follow one another and their numbers will do."
     )
-
-
-class Turned(NamedTuple):
-    """A table whose columns were stamps, with a row for each series and stamp instead."""
-
-    table: Table
-    ids: tuple[str, ...]
-    """The columns that tell series apart."""
-    left_out: tuple[str, ...]
-    """Columns that were left out."""
-    totals: tuple[str, ...]
-    """Names of rows that were left out, as they add up others."""
-
-
-def turn_stamp_columns(table: Table) -> Turned | None:
-    """A table whose columns are stamps, turned on its side; None where they are none."""
-    import narwhals as nw
-
-    years = [name for name in table.names if re.fullmatch(r"(?:1[89]|20|21)\d\d", name)]
-    stamps = years if len(years) >= _LEAST_STAMPS else [name for name in table.names if _is_stamp(name)]
-    others = [name for name in table.names if name not in stamps]
-    if len(stamps) < max(_LEAST_STAMPS, len(others)) or any(name in _TURNED for name in others):
-        return None
-    if any(infer_kind(table.fetch(name)) == "stamps" for name in others):
-        return None
-    texts = [name for name in others if is_text(table, name)]
-    totals: tuple[str, ...] = ()
-    if texts:
-        names = [str(cell or "").strip() for cell in table.fetch(texts[0]).to_list()]
-        totals = tuple(name for name in names if _TOTAL_OF_SERIES.fullmatch(name))
-        table = table.select(np.array([row for row, name in enumerate(names) if name not in totals], dtype=np.int64))
-    columns = [table.fetch(name) for name in stamps]
-    rows = len(columns[0])
-    if stamps is years and len(others) == 1:
-        parts = [part_of_year(str(cell)) for cell in table.fetch(others[0]).to_list()]
-        if rows in (4, 12) and None not in parts and len({*parts}) == rows:
-            return Turned(_turn_years(table, years, [part or "" for part in parts]), (), (), totals)
-    ids = texts or [name for name in others if table.fetch(name).n_unique() == rows][:1]
-    if rows > 1 and not ids:
-        return None
-    time, value = (YEAR_NAMES[0] if stamps is years else "date"), "value"
-    numeric = all(column.dtype.is_numeric() for column in columns)
-    cells = [cell if numeric or cell is None else str(cell) for row in zip(*columns, strict=True) for cell in row]
-    library = columns[0].implementation
-    turned = {time: stamps * rows, value: cells}
-    turned |= {name: [cell for cell in table.fetch(name).to_list() for _ in stamps] for name in ids}
-    series = {name: nw.new_series(name, column, backend=library) for name, column in turned.items()}
-    return Turned(
-        replace(
-            table,
-            names=(*ids, time, value),
-            fetch=series.__getitem__,
-            place=lambda row: f"{table.place(row // len(stamps))}, column {stamps[row % len(stamps)]!r}",
-            numeric=frozenset(),
-            reopen=None,
-            parsed={},
-        ),
-        tuple(ids) if rows > 1 else (),
-        tuple(name for name in others if name not in ids),
-        totals,
-    )
-
-
-def _turn_years(table: Table, years: list[str], parts: list[str]) -> Table:
-    """One series of a table with a column for each year and a row for each month or quarter."""
-    import narwhals as nw
-
-    order = np.argsort(parts)
-    columns = [table.fetch(year) for year in years]
-    cells = [column[int(row)] for column in columns for row in order]
-    # What is left of the last year is not missing: it has not come yet.
-    count = max((place for place, cell in enumerate(cells, start=1) if cell not in (None, "")), default=0)
-    stamps = [f"{year}{parts[row]}" for year in years for row in order][:count]
-    library = columns[0].implementation
-    numeric = all(column.dtype.is_numeric() for column in columns)
-    values = [cell if numeric or cell is None else str(cell) for cell in cells[:count]]
-    series = {
-        name: nw.new_series(name, column, backend=library) for name, column in (("date", stamps), ("value", values))
-    }
-
-    def place(row: int) -> str:
-        return f"{table.place(int(order[row % len(order)]))}, column {years[row // len(order)]!r}"
-
-    return replace(
-        table,
-        names=("date", "value"),
-        fetch=series.__getitem__,
-        place=place,
-        numeric=frozenset(),
-        reopen=None,
-        parsed={},
-    )
-
-
-def _is_stamp(name: str) -> bool:
-    return not isinstance(read_stamps([name]), Unreadable) or _AMBIGUOUS.fullmatch(name) is not None
-
-
-def join_clock(table: Table, time: str, left_out: Collection[str] = ()) -> tuple[Table, tuple[str, str]] | None:
-    """A table with one column of stamps for one of days, which stand several times, and one of times of day.
-
-    Beside it the names of these two; None where there is no such column.
-    """
-    import narwhals as nw
-
-    by_name = {name.casefold(): name for name in reversed(table.names) if name not in (time, *left_out)}
-    clocks = [by_name[name] for name in CLOCK_NAMES if name in by_name]
-    if not clocks or table.fetch(time).dtype == nw.Duration:
-        return None
-    days = _texts(table, time)
-    if len({*days}) == len(days):
-        return None
-    for clock in clocks:
-        cells = _texts(table, clock)
-        times = [_time_of_day(cell) for cell in cells]
-        # A total has no time of day, and a day may be written wrong; such rows are dealt with as others of their kind.
-        both = sum(
-            moment is not None and _DAY.fullmatch(day) is not None for day, moment in zip(days, times, strict=True)
-        )
-        if len({*times}) > 2 and both > _MOST_PAIRS * len(days):
-            name = next(name for name in (f"{time} {clock}", f"{time} and {clock}") if name not in table.names)
-            stamps = [f"{day} {moment or cell}".strip() for day, moment, cell in zip(days, times, cells, strict=True)]
-            return table.add_column(name, np.array(stamps)), (time, clock)
-    return None
-
-
-def _texts(table: Table, name: str) -> list[str]:
-    """The cells of a column as text, days without a time of day."""
-    return ["" if cell is None else str(cell).strip().removesuffix(" 00:00:00") for cell in table.fetch(name).to_list()]
-
-
-def _time_of_day(cell: str) -> str | None:
-    """A time such as 13:45 or 1:45 PM, or an hour by its number; None where a cell is neither."""
-    if re.fullmatch(r"\d{1,2}(?:\.0)?", cell):
-        hour = int(float(cell))
-        return f"{hour:02d}:00" if hour <= 24 else None
-    return cell if re.fullmatch(r"(?i)\d{1,2}[:.]\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[ap]m)?", cell) else None
-
-
-def join_date_parts(table: Table, year: str) -> tuple[Table, tuple[str, ...]] | None:
-    """A table with one column of dates for columns of years, months and days, and the names of these; None: no such."""
-    if year.casefold() not in YEAR_NAMES:
-        return None
-    by_name = {name.casefold(): name for name in reversed(table.names)}
-    parts = [year, *(by_name[name] for name in ("month", "day") if name in by_name and "month" in by_name)]
-    columns = [table.fetch(name) for name in parts]
-    if len(parts) == 1 or any(infer_kind(column) != "integers" or column.is_null().any() for column in columns):
-        return None
-    try:
-        numbers = [[int(float(cell)) for cell in column.to_list()] for column in columns]
-    except ValueError:
-        return None
-    if not all(1 <= number <= 31 for numbers_of_part in numbers[1:] for number in numbers_of_part):
-        return None
-    dates = ["-".join(f"{number:02d}" for number in row) for row in zip(*numbers, strict=True)]
-    name = next(name for name in ("date", "year-month", "stamp") if name not in table.names)
-    return table.add_column(name, np.array(dates)), tuple(parts)
 
 
 def _find_meaningless(

@@ -7,7 +7,7 @@ to show it, or `decimal` has to say it.
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,8 +21,8 @@ from rearview.data.io.table import Table, TableColumn
 
 MISSING_WORDS = frozenset(
     {"", "na", "n/a", "#n/a", "n.a.", "k.a.", "nan", "-nan", "nat", "null", "(null)", "none", "<na>", "nil", "missing",
-     "(blank)", "-", "--", "---", "–", "—", ".", "..", "...", "?", "#div/0!", "#ref!", "#value!", "#name?", "#num!",
-     "#null!"}
+     "(blank)", "-", "--", "---", "–", "—", ".", "..", "...", "?", ":", "\\n", "n/d", "n.d.", "#div/0!", "#ref!",
+     "#value!", "#name?", "#num!", "#null!", "#error!", "#nv", "#wert!", "#bezug!", "#zahl!", "#n/d", "#valeur!"}
 )  # fmt: skip
 """What people, spreadsheets and libraries write into an empty cell, in lower case."""
 LARGEST = 1e37
@@ -356,12 +356,22 @@ def _marks_alone(text: str) -> tuple[str | None, bool]:
 
 
 def _has_decimals(table: Table) -> bool:
-    """Whether columns that were read as numbers hold decimals, so that the file writes a decimal point."""
+    """Whether numbers, plain ones or such as 5.3%, hold decimals, so that the file writes a decimal point."""
     if "" not in table.parsed:
-        columns = (table.fetch(name).drop_nulls() for name in table.names if name in table.numeric)
-        numeric = (column.head(1000).to_numpy() for column in columns if column.dtype.is_float())
-        table.parsed[""] = any(bool(np.any(cells != np.floor(cells))) for cells in numeric)
+        columns = [(name in table.numeric, table.fetch(name).drop_nulls().head(1000)) for name in table.names]
+        numeric = (column.to_numpy() for number, column in columns if number and column.dtype.is_float())
+        texts = (column for number, column in columns if not number and not column.dtype.is_numeric())
+        table.parsed[""] = any(bool(np.any(cells != np.floor(cells))) for cells in numeric) or any(
+            _shows_point(cell) for column in texts for cell in cell_texts(column)
+        )
     return bool(table.parsed[""])
+
+
+def _shows_point(cell: str) -> bool:
+    """Whether a cell is a share or a sum of money with one or two digits behind a point."""
+    match = _DRESSED.fullmatch(cell)
+    unit = (match["before"] or match["after"]) if match else None
+    return bool(match and unit and re.fullmatch(r"\d+\.\d{1,2}", match["digits"]))
 
 
 def _add_text_problems(table: Table, name: str, column: TableColumn, parsed: ParsedColumn, problems: Problems) -> None:
@@ -384,6 +394,12 @@ def _add_text_problems(table: Table, name: str, column: TableColumn, parsed: Par
             raise DoubtfulColumn(fact, f"{advice}, or leave the column out with drop (--drop {name!r}).", flag)
         problems.add(Problem("number", f"{fact}; {advice}.", table.place(row), name, cell, flag, len(parsed.bad)))
         return
+    if parsed.is_text and len(kinds := _currencies(parsed.bad.values())) > 1:
+        raise DoubtfulColumn(
+            f"{table.at(row)}, column {name!r} holds {cell!r} beside amounts in other currencies ({', '.join(kinds)})",
+            f"convert them to one, or leave the column out with drop (--drop {name!r}).",
+            f"--drop {name}",
+        )
     if parsed.is_text:
         clock = (
             "; if it is the time column, say so with time_col (--time-col)" if infer_kind(column) == "stamps" else ""
@@ -408,6 +424,13 @@ def _add_text_problems(table: Table, name: str, column: TableColumn, parsed: Par
         problems.add(Problem("number", message, table.place(row), name, cell, flag, 1 + more))
         if number == MOST_NAMED:
             break
+
+
+def _currencies(cells: Iterable[str]) -> list[str]:
+    """The currencies of amounts of money, in the order in which they stand first."""
+    matches = (_DRESSED.fullmatch(cell) for cell in cells)
+    units = (match["before"] or match["after"] for match in matches if match)
+    return [unit for unit in dict.fromkeys(units) if unit and re.fullmatch(_CURRENCY, unit)]
 
 
 def _fits(table: Table, column: TableColumn, decimal: str) -> bool:

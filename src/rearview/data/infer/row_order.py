@@ -180,8 +180,10 @@ def regularise(
     try:
         order, more = _place_on_grid(rows, take, bounds, stamps, step, groups)
     except InputError as error:
-        # Where rows have problems of their own, too few may be left to tell a step by.
-        if not isinstance(error, FewStamps) or not problems.met:
+        # Where rows have problems of their own, too few may be left to tell a step by; days and months that could be
+        # either tell none at all.
+        doubtful = any(problem.flag == "--dayfirst" for problem in problems.met)
+        if not doubtful and not (isinstance(error, FewStamps) and problems.met):
             problems.add_error(error, "step")
         return None, findings
     return order, findings + more

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +66,32 @@ def _read_ids(table: Table, name: str) -> tuple[Indices, list[str]]:
         return np.zeros(len(column), dtype=np.int64), words
     codes = column.replace_strict(values, list(range(len(values))), return_dtype=nw.Int64).to_numpy()
     return np.asarray(codes, dtype=np.int64), words
+
+
+def fill_down(table: Table, names: Sequence[str], stamps: Stamps) -> tuple[Table, str | None]:
+    """A table in which an id that stands in the first row of its series alone stands in all of them, and its column.
+
+    So it is where ids are merged cells, and where the stamps of every run of empty cells differ.
+    """
+    import narwhals as nw
+
+    for name in names:
+        column = table.fetch(name)
+        missing = missing_ids(column)
+        if column.dtype != nw.String or missing[0] or 2 * int(missing.sum()) <= len(missing):
+            continue
+        runs = np.cumsum(~missing)
+        if len(np.unique(np.stack([runs, stamps.astype(np.int64)]), axis=1).T) < len(runs):
+            continue
+        cells = column.to_list()
+        filled = [cells[first] for first in np.flatnonzero(~missing)[runs - 1]]
+        series = nw.new_series(name, filled, nw.String(), backend=column.implementation)
+
+        def fetch(one: str, name: str = name, series: TableColumn = series) -> TableColumn:
+            return series if one == name else table.fetch(one)
+
+        return replace(table, fetch=fetch, reopen=None, parsed={}), name
+    return table, None
 
 
 def missing_ids(column: TableColumn) -> NDArray[np.bool_]:

@@ -62,11 +62,23 @@ def find_stray_rows(
             leading.add(one.row + 1)
         elif words is not None:
             stray.append(StrayRow(one.row, "total", words))
-        elif one.row in trailing and not filled and one.value:
+        elif one.row in trailing and one.value and not any(map(_has_number, filled.values())):
             stray.append(StrayRow(one.row, "remark", one.value))
         elif one.row == rows - 1 and not one.value and filled and _is_sum(table, one.row, filled):
             stray.append(StrayRow(one.row, "total", next(iter(filled.values()))))
     return stray
+
+
+def trailing_remarks(table: Table, rows: Sequence[int]) -> set[int]:
+    """Those of the rows that stand at the end of the table and hold words alone: sentences that have commas."""
+    last = len(table.fetch(table.names[0])) - 1
+    remarks: set[int] = set()
+    for row in reversed(rows):
+        cells = [table.fetch(name)[row] for name in table.names]
+        if row != last - len(remarks) or any(cell is not None and _has_number(str(cell)) for cell in cells):
+            break
+        remarks.add(row)
+    return remarks
 
 
 def leave_out_units(table: Table) -> tuple[Table, list[Repair]]:

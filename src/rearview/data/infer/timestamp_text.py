@@ -19,7 +19,12 @@ from rearview.data.step import Stamps
 CHUNK = 100_000
 _ISO = "0000-00-00 00:00:00.000000"
 _ISO_LENGTHS = (10, 16, 19, 23, 26)
-_OFFSET = r"(?:Z|UTC|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)"
+_ZONES = {
+    "Z": 0, "UTC": 0, "GMT": 0, "WET": 0, "WEST": 60, "CET": 60, "CEST": 120, "MEZ": 60, "MESZ": 120, "EET": 120,
+    "EEST": 180, "EST": -300, "EDT": -240, "MST": -420, "MDT": -360, "PST": -480, "PDT": -420,
+}  # fmt: skip
+"""Zones that go by one short name, in minutes east of UTC; CST and BST stand for several."""
+_OFFSET = rf"(?:{'|'.join(_ZONES)}|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)"
 _SUFFIX = re.compile(rf"(?<=\d:\d\d){_OFFSET}$|(?<=\d\.\d){_OFFSET}$|(?<=\.\d\d\d){_OFFSET}$")
 _CLOCK = (
     r"(?:[T ]+(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
@@ -52,10 +57,13 @@ _ENGLISH = {*_MONTHS, *(name[:3] for name in _MONTHS), "sept"}
 _MONTH = rf"(?P<month>(?i:{'|'.join(sorted(_MONTH_NUMBERS, key=len, reverse=True))}))\.?"
 _YEAR = r"(?P<year>\d{4}|\d{2})"
 _WEEKDAY = re.compile(
-    r"(?i:mon|tues?|wed|thu(?:rs)?|fri|sat|sun|mo|di|mi|do|fr|sa|so|lun|mer|jeu|ven|sam|dim|mardi)[a-zäéè]*[.,]*\s+(?=\S*\d)"
+    r"(?i:mon|tues?|wed|thu(?:rs)?|fri|sat|sun|mo|di|mi|do|fr|sa|so|lun|mer|jeu|ven|sam|dim|mardi)[a-zäéè]*[.,]*\s+(?=.*\d)"
 )
 """The day of the week before a date, which the date has in it."""
-_UNTIL = re.compile(r"(?<=\d)\s+[-–]\s+(?:[\d./-]+ +)?\d{1,2}:\d{2}(?::\d{2})?$")
+_UNTIL = re.compile(
+    r"(?<=\d)(?:\s+(?:[-–]|to|bis)\s+(?:[\d./-]+ +)?\d{1,2}:\d{2}(?::\d{2})?"
+    r"|(?:\s+(?:[-–]|to|bis)\s+|/)(?:\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|\d{4}-\d\d-\d\d))$"
+)
 """The end of a span of time, which goes by its beginning."""
 _OTHERS = (
     *(
@@ -72,9 +80,12 @@ _OTHERS = (
     re.compile(r"(?P<year>\d{4})[-/ ]?(?i:w|wk|kw|week)[- ]?(?P<week>\d{1,2})(?:-(?P<weekday>[1-7]))?"),
     re.compile(r"(?i:w|wk|kw|week)[- ]?(?P<week>\d{1,2})[-/, ]+(?P<year>\d{4})"),
     re.compile(r"(?P<month>\d{1,2})[-/](?P<year>(?:1[89]|20|21)\d\d)"),
+    re.compile(r"(?P<year>\d{4})[Mm](?P<month>\d{1,2})"),
     re.compile(r"(?i:fy) ?(?P<year>(?:1[89]|20|21)\d\d)"),
+    re.compile(rf"(?i:fy)[-' ]?{_YEAR}[-/ ]*[Qq](?P<quarter>[1-4])"),
+    re.compile(rf"[Qq](?P<quarter>[1-4])[-/ ]*(?i:fy)[-' ]?{_YEAR}"),
 )
-"""Dates with the name of a month, quarters, ISO weeks, months by number, financial years."""
+"""Dates with the name of a month, quarters, ISO weeks, months by number, financial years and their quarters."""
 _MARKS = (("year", "%Y"), ("month", "%b"), ("day", "%d"), ("quarter", "%q"), ("week", "%V"), ("weekday", "%u"),
           ("hour", "%H"), ("minute", "%M"), ("second", "%S"), ("fraction", "%f"), ("half", "%p"))  # fmt: skip
 _CENTURY = 69
@@ -95,6 +106,8 @@ class StampText:
     """How the stamps were written, as `strftime` takes it, without the offset; %q is the quarter."""
     settled: str | None = None
     """The cell that could be read in two ways, where the spacing of the stamps told which."""
+    other: str | None = None
+    """A cell whose day, month and year stand in another order than those of the first, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +137,26 @@ def dates_in(numbers: NDArray[np.int64]) -> Stamps | None:
     days = first.astype("datetime64[D]") + (numbers % 100 - 1)
     valid = (numbers // 100 % 100 >= 1) & (numbers // 100 % 100 <= 12) & (days.astype("datetime64[M]") == first)
     return days.astype("datetime64[us]") if np.all(valid & (numbers % 100 >= 1)) else None
+
+
+def moments_in(numbers: NDArray[np.int64]) -> tuple[Stamps, str] | None:
+    """Numbers such as 20240131, 2024013117, 202401311745 or 20240131174500 as stamps, and how they are written.
+
+    None unless every one of them is a moment of 1800 to 2199.
+    """
+    if len(numbers) == 0 or numbers.min() <= 0:
+        return None
+    length = len(str(numbers.max()))
+    clock, shape = {8: (1, ""), 10: (100, "%H"), 12: (10_000, "%H%M"), 14: (1_000_000, "%H%M%S")}.get(length, (0, ""))
+    days = dates_in(numbers // clock) if clock else None
+    if days is None:
+        return None
+    parts = numbers % clock * (1_000_000 // clock)
+    hours, minutes, seconds = parts // 10_000, parts // 100 % 100, parts % 100
+    late = (hours > 24) | (minutes > 59) | (seconds > 59) | ((hours == 24) & (parts > 240_000))
+    if late.any():
+        return None
+    return days + (3600 * hours + 60 * minutes + seconds).astype("timedelta64[s]"), f"%Y%m%d{shape}"
 
 
 def months_in(numbers: NDArray[np.int64]) -> Stamps | None:
@@ -233,15 +266,21 @@ def _read_one_by_one(cells: list[str], dayfirst: bool | None) -> StampText | Unr
         return Unreadable(bad)
     if isinstance(offset, Unreadable):
         return offset
-    if order.doubt is not None and not order.settled:
-        row = next(row for row, cell in enumerate(cells) if order.doubt in cell)
-        return Unreadable({row: order.why}, "ambiguous")
+    settled = None
+    if order.doubt is not None:
+        row = next(row for row, match in enumerate(matches) if match[0] == order.doubt)
+        if not order.settled:
+            return Unreadable({row: order.why}, "ambiguous")
+        settled = cells[row]
     longest = max(matches[:CHUNK], key=lambda match: len(match[0]))
+    other = next((row for row, match in enumerate(matches) if _year_first(match) != _year_first(matches[0])), None)
     months = {(match.groupdict().get("month") or "may").lower() for match in matches}
     # Forecasts are not written in the language of foreign names.
     english = all(month.isdigit() or month in _ENGLISH for month in months)
     shape = _format(longest[0], longest, order.parts) if english else "%Y-%m-%d"
-    return StampText(np.array(wall, dtype="datetime64[us]"), offset, shape, order.doubt if order.settled else None)
+    return StampText(
+        np.array(wall, dtype="datetime64[us]"), offset, shape, settled, None if other is None else cells[other]
+    )
 
 
 def _match(text: str) -> re.Match[str] | None:
@@ -273,8 +312,8 @@ def _find_offset(matches: list[re.Match[str]]) -> int | NDArray[np.int64] | Unre
 def _minutes(offset: str | None) -> int | None:
     if offset is None:
         return None
-    if offset in ("Z", "UTC"):
-        return 0
+    if offset in _ZONES:
+        return _ZONES[offset]
     digits = offset[1:].replace(":", "")
     minutes = int(digits[:2]) * 60 + int(digits[2:] or 0)
     return -minutes if offset[0] == "-" else minutes
@@ -294,9 +333,11 @@ class _Order:
 
 def _find_order(matches: list[re.Match[str]], dayfirst: bool | None) -> _Order:
     """The order of the parts that the whole column, or else its spacing, allows."""
-    if not matches or len(matches[0]["a"]) == 4:
+    doubtful = [match for match in matches if not _year_first(match)]
+    mixed = len(doubtful) < len(matches)
+    if not doubtful or (mixed and any(len(match["c"] or "") != 4 for match in doubtful)):
         return _Order("Ymd")
-    year = "Y" if 2 * sum(len(match["c"] or "") == 2 for match in matches) < len(matches) else "y"
+    year = "Y" if 2 * sum(len(match["c"] or "") == 2 for match in doubtful) < len(doubtful) else "y"
     if dayfirst is not None:
         return _Order(f"dm{year}" if dayfirst else f"md{year}")
     # Where years have two digits, the first number may be one too.
@@ -305,7 +346,7 @@ def _find_order(matches: list[re.Match[str]], dayfirst: bool | None) -> _Order:
     valid = {order: moments for order, moments in readings.items() if moments is not None}
     if len(valid) < 2:
         # Where no reading holds for all rows, most of them tell, and the others are named when they are read.
-        month_first = sum(int(match["b"]) > 12 for match in matches) > sum(int(match["a"]) > 12 for match in matches)
+        month_first = sum(int(match["b"]) > 12 for match in doubtful) > sum(int(match["a"]) > 12 for match in doubtful)
         return _Order(next(iter(valid), orders[month_first]))
     match = next((one for row, one in enumerate(matches) if len({days[row] for days in valid.values()}) > 1), None)
     if match is None:
@@ -316,6 +357,11 @@ def _find_order(matches: list[re.Match[str]], dayfirst: bool | None) -> _Order:
         return _Order(regular[0], match[0], settled=True)
     shown = " or as ".join(dict.fromkeys(f"{_moment(match, order):%Y-%m-%d}" for order in valid))
     return _Order(orders[0], match[0], f"{match[0]!r} can be read as {shown}, and no row of the column settles it")
+
+
+def _year_first(match: re.Match[str]) -> bool:
+    """Whether a date in numbers begins with a year of four digits, so that its month comes next."""
+    return match.re is _STAMP and len(match["a"]) == 4
 
 
 def _read_all(matches: list[re.Match[str]], order: str) -> list[datetime] | None:
@@ -355,6 +401,7 @@ def _moment(match: re.Match[str], order: str) -> datetime:
 
 
 def _day_in_numbers(match: re.Match[str], order: str) -> datetime:
+    order = "Ymd" if _year_first(match) else order
     parts = dict(zip(order, (match["a"], match["b"], match["c"]), strict=True))
     digits = parts.get("Y") or parts.get("y")
     if not digits:
@@ -386,7 +433,7 @@ def _format(cell: str, match: re.Match[str], order: str) -> str:
     parts = match.groupdict()
     marks = dict(_MARKS)
     if match.re is _STAMP:
-        marks |= dict(zip("abc", (f"%{part}" for part in order), strict=True))
+        marks |= dict(zip("abc", (f"%{part}" for part in ("Ymd" if _year_first(match) else order)), strict=True))
     if parts.get("week"):
         marks["year"] = "%G"
     elif len(parts.get("year") or "") == 2:

@@ -15,7 +15,7 @@ import numpy as np
 
 from rearview.core.errors import InputError
 from rearview.data.infer.problems import MOST_NAMED, MessyData, Problem, Repair
-from rearview.data.infer.timestamp_text import Unreadable, dates_in, months_in, read_integers, read_stamps
+from rearview.data.infer.timestamp_text import Unreadable, moments_in, months_in, read_integers, read_stamps
 from rearview.data.infer.wall_time import to_utc, to_wall_time, zone_of
 from rearview.data.io.table import Table, TableColumn
 from rearview.data.panel import Finding, Layout
@@ -34,7 +34,7 @@ _UNIX_FORMAT = "since 1970 in "
 """What the format of stamps that count from 1970 begins with; their unit follows."""
 _RISING = 0.9
 """The share of neighbours that rise in a column that is taken for a time without being called one."""
-YEAR_NAMES = ("year", "jahr")
+YEAR_NAMES = ("year", "jahr", "année", "annee", "año", "anno", "ano")
 MONTH_NAMES = ("month", "monat", "period", "yearmonth", "year_month", "year-month", "yyyymm")
 """Columns whose whole numbers may be months, such as 201501."""
 _DAY_NAMES = ("date", "datum", "day", "tag")
@@ -63,6 +63,8 @@ class Times:
     """What the clock showed, where `values` are in UTC and the stamps were written without an offset."""
     settled: str | None = None
     """A date with day and month in either order, which the spacing of all dates told."""
+    other: str | None = None
+    """A date whose parts stand in another order than those of the first."""
 
     def findings(self, table: Table, column: str) -> list[Finding]:
         """What was inferred of the stamps and of their time zone."""
@@ -83,7 +85,7 @@ class Times:
                 Repair("repaired", "spreadsheet days", count, message, table.place(0), column, value, reading)
             )
         if self.settled is not None:
-            row = next(row for row, cell in enumerate(table.fetch(column).to_list()) if str(cell) == self.settled)
+            row = _row_of(table, column, self.settled)
             reading = show(self.values[row])
             message = (
                 f"{self.settled!r} in column {column!r} is read as {reading}: only so are the stamps evenly spaced. "
@@ -91,6 +93,13 @@ class Times:
             )
             findings.append(
                 Repair("repaired", "date order", count, message, table.place(row), column, self.settled, reading)
+            )
+        if self.other is not None:
+            row = _row_of(table, column, self.other)
+            reading = show(self.values[row])
+            message = f"Column {column!r} has dates in more than one order: {self.other!r} is read as {reading}."
+            findings.append(
+                Repair("repaired", "date orders", count, message, table.place(row), column, self.other, reading)
             )
         if self.offsets is not None:
             how = "stamps are counted in UTC and forecasts are given in it"
@@ -103,6 +112,11 @@ class Times:
             message = f"The time zone is {self.timezone}; stamps {how} and forecasts are given in it."
             findings.append(Finding("inferred", "timezone", 0, message))
         return findings
+
+
+def _row_of(table: Table, column: str, text: str) -> int:
+    """The first row with a cell of this text."""
+    return next(row for row, cell in enumerate(table.fetch(column).to_list()) if str(cell).strip() == text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +211,8 @@ def read_times(table: Table, name: str, options: ReadOptions) -> "Times | tuple[
     return _read_text(table, name, [str(cell).strip() for cell in cells], options, objects=objects)
 
 
-def counts_from_1970(column: TableColumn) -> bool:
-    """Whether a column holds whole numbers, nearly all rising, that count seconds since 1970 or parts of them."""
+def tells_time(column: TableColumn) -> bool:
+    """Whether whole numbers, nearly all rising, spell moments such as 202401311745, or count seconds since 1970."""
     if column.dtype.is_numeric():
         numbers = column.drop_nulls().to_numpy()
     else:
@@ -210,7 +224,8 @@ def counts_from_1970(column: TableColumn) -> bool:
         numbers = np.array([float(cell) for cell in whole])
     if len(numbers) < 2 or np.mean(numbers[1:] >= numbers[:-1]) < _RISING or np.any(numbers != np.floor(numbers)):
         return False
-    return _unix_unit(numbers.astype(np.int64)) is not None
+    whole_numbers = numbers.astype(np.int64)
+    return _unix_unit(whole_numbers) is not None or moments_in(whole_numbers) is not None
 
 
 def counts_months(column: TableColumn) -> bool:
@@ -268,9 +283,8 @@ def _read_counts(name: str, numbers: Stamps, options: ReadOptions) -> "Times | t
             for row in beyond.tolist()
         )  # fmt: skip
     numbers = numbers.astype(np.int64)
-    days = dates_in(numbers)
-    if days is not None:
-        return Times(days, "text", format="%Y%m%d")
+    if (written := moments_in(numbers)) is not None:
+        return Times(written[0], "text", format=written[1])
     # A step in whole numbers says that they are not dates.
     if options.freq is not None and options.freq.unit == "int":
         return Times(numbers, "integer")
@@ -346,7 +360,7 @@ def _read_text(
         kind = "datetime" if "%H" in text.format or "%I" in text.format else "date"
     shape, daily = None if objects else text.format, _is_daily(text.wall, options)
     if text.offset is None:
-        return _in_zone(Times(text.wall, kind, format=shape, settled=text.settled), options)
+        return _in_zone(Times(text.wall, kind, format=shape, settled=text.settled, other=text.other), options)
     if isinstance(text.offset, int):
         zone = "UTC" if text.offset == 0 else _offset_name(text.offset)
         if daily:

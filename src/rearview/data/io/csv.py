@@ -10,7 +10,7 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -38,8 +38,18 @@ _FOREIGN = {
     b"<?xml": "an XML document",
     b"\x89HDF": "an HDF5 file",
     b"SQLite format": "an SQLite database",
+    b"INSERT INTO": "an SQL script",
+    b"CREATE TABLE": "an SQL script",
+    b"-- MySQL dump": "an SQL script",
     b"\x28\xb5\x2f\xfd": "a zstd archive",
 }
+_RULE = re.compile(rb"(?m)^[ |+]*[-=]{3,}[-=:|+ ]{2,}$")
+"""A line that is drawn between rows, as database shells and lists do."""
+_BORDERS = re.compile(rb"(?m)^ *\|(.*)\| *$")
+_SPACES = re.compile(r" +")
+_STAMP_WITHOUT_SPACES = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\S*")
+_GUARDED = r"""^(?:=".*"|'.*')$"""
+"""Text that is kept from being changed by a spreadsheet, or in the quotation marks of a database."""
 _CONTROL = bytes([*range(1, 9), *range(14, 27), 28, 29, 30, 31])
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
 _DECIMAL_POINT = re.compile(r"[+-]?\d+\.\d+(?:[eE][+-]?\d+)?")
@@ -124,6 +134,8 @@ def sniff(path: Path) -> Dialect:
     _refuse_foreign(path, start)
     if start.startswith(_UTF16_MARKS):
         content = _recode(path, content, "utf-16")
+    elif half := _find_utf16(start):
+        content = _recode(path, content, half)
     elif not _is_utf8(start, cut):
         try:
             content, guessed = _recode(path, content, "cp1252"), "Windows-1252"
@@ -140,6 +152,9 @@ def sniff(path: Path) -> Dialect:
         # How old Macs end lines, and Excel still does on demand.
         content = (path.read_bytes() if content is None else content).replace(b"\r", b"\n")
         start, cut = _read_sample(path, io.BytesIO(content))
+    if (plain := _without_drawing(path, content, start)) is not None:
+        content = plain
+        start, cut = _read_sample(path, io.BytesIO(content))
     lines = start.removeprefix(_UTF8_MARK).decode("utf-8", errors="replace")
     if cut:
         lines = lines[: lines.rfind("\n") + 1]
@@ -153,15 +168,51 @@ def sniff(path: Path) -> Dialect:
     if not any(name.strip() for name in header) and not records:
         raise InputError(f"{path} is empty: it has no header and no rows.")
     named = 1
+    if records and (joint := join_headers(header, records[0])):
+        header, records, named = joint, records[1:], 2
     if names_missing := _name_columns(path, header):
         records, header, named = [header, *records], names_missing, 0
-    names = tuple(name.strip() or f"column {number}" for number, name in enumerate(header, start=1))
+    names = tuple(" ".join(name.split()) or f"column {number}" for number, name in enumerate(header, start=1))
     check_unique(names, str(path))
     sample = tuple(tuple(record) for record in records if record)
     if not sample:
         raise InputError(f"{path} has a header but no rows.")
     comma = separator != "," and _has_decimal_comma(sample)
     return Dialect(path, content, separator, comma, names, sample, guessed, named, skipped_lines if above else ())
+
+
+def _find_utf16(start: bytes) -> str | None:
+    """The kind of UTF-16 of a text that does not say so: every other byte of most of its letters is zero."""
+    low, high = start[::2].count(0), start[1::2].count(0)
+    if max(low, high) <= len(start) // 4 or min(low, high) > 0:
+        return None
+    return "utf-16-le" if high else "utf-16-be"
+
+
+def _without_drawing(path: Path, content: bytes | None, start: bytes) -> bytes | None:
+    """The text of a table that is drawn with lines or set in columns of spaces, without these; None for any other.
+
+    Lines keep their numbers: one that is drawn becomes an empty one.
+    """
+    text = start.replace(b"\r\n", b"\n")
+    if _RULE.search(text):
+        whole = (path.read_bytes() if content is None else content).replace(b"\r\n", b"\n")
+        return _BORDERS.sub(rb"\1", _RULE.sub(b"", whole))
+    records = [_SPACES.split(line.strip()) for line in text.decode("utf-8-sig", errors="replace").split("\n")[:-1]]
+    records = [record for record in records if record != [""]]
+    width = len(records[0]) if records else 0
+    marked = any(mark in name for name in (records[0] if records else ()) for mark in _SEPARATORS)
+    if marked or width < 2 or len(records) < 3 or any(len(record) != width for record in records):
+        return None
+    if not all(_STAMP_WITHOUT_SPACES.fullmatch(row[0]) and _has_values(row[1:]) for row in records[1:]):
+        return None
+    whole = path.read_bytes() if content is None else content
+    return b"\n".join(b"\t".join(line.split()) for line in whole.splitlines())
+
+
+def _has_values(cells: list[str]) -> bool:
+    """Whether cells are numbers, times of day or words for missing ones."""
+    return all(_NUMBER_OR_STAMP.match(cell) or cell.lower() in ("na", "nan", "null", "n/a", "-") for cell in cells)
 
 
 def _find_separator(path: Path, lines: str) -> tuple[str, int]:
@@ -203,6 +254,24 @@ def _count_lines_above(records: list[list[str]]) -> int:
     return 0
 
 
+def join_headers(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
+    """The names of columns below headers that stand over several, as merged cells do; none where there are no such.
+
+    Each column that the upper line leaves without a name has one in the lower line.
+    """
+    names, below = [name.strip() for name in upper], [name.strip() for name in lower]
+    if len(names) != len(below) or not names[0] or all(names) or not all(below[1:]):
+        return []
+    if any(_NUMBER_OR_STAMP.match(cell) for cell in (*names, *below)) or below[0] not in ("", names[0]):
+        return []
+    over = names[0]
+    joint = [over]
+    for name, part in zip(names[1:], below[1:], strict=True):
+        over = name or over
+        joint.append(f"{over} {part}")
+    return joint if names[1] else []
+
+
 def _name_columns(path: Path, header: list[str]) -> list[str]:
     """Names for the columns of a file whose first line is a row; none where it holds names.
 
@@ -239,7 +308,7 @@ def _refuse_foreign(path: Path, start: bytes) -> None:
     for mark, kind in _FOREIGN.items():
         if start.startswith(mark):
             raise InputError(f"{path} is {kind}, not a text table; {_REMEDY}.")
-    if b"\x00" in start and not start.startswith(_UTF16_MARKS):
+    if b"\x00" in start and not start.startswith(_UTF16_MARKS) and _find_utf16(start) is None:
         raise InputError(f"{path} is not a text table (it holds zero bytes); {_REMEDY}.")
     if len(start) - len(start.translate(None, _CONTROL)) > len(start) // 50:
         raise InputError(f"{path} is not a text table (it holds control characters); {_REMEDY}.")
@@ -306,6 +375,7 @@ def read_csv(dialect: Dialect, text_columns: Collection[str], decimal: str | Non
         frame, surplus = _read_with_polars(dialect, numeric)
     else:
         frame = _read_with_pandas(dialect, numeric)
+    frame = _without_guards(frame, numeric)
     blank = np.ones(len(frame), dtype=bool)
     for name in frame.columns:
         if not blank.any():
@@ -339,12 +409,33 @@ def read_csv(dialect: Dialect, text_columns: Collection[str], decimal: str | Non
     )
 
 
+def _without_guards(frame: Frame, numeric: Collection[str]) -> Frame:
+    """A frame whose cells such as ="2024-01-31" or '2024-01-31' are the text that they hold."""
+    import narwhals as nw
+
+    texts = [frame[name] for name in frame.columns if name not in numeric]
+    guarded = [column for column in texts if column.str.contains(_GUARDED).fill_null(False).any()]
+    return frame.with_columns(
+        nw.new_series(
+            column.name, [_unguard(cell) for cell in column.to_list()], nw.String(), backend=column.implementation
+        )
+        for column in guarded
+    )
+
+
+def _unguard(cell: str | None) -> str | None:
+    guarded = isinstance(cell, str) and re.fullmatch(_GUARDED, cell)
+    return cell.removeprefix("=")[1:-1] if guarded and cell else cell
+
+
 def _told_of(dialect: Dialect) -> Iterator[tuple[str, str]]:
     """What was inferred of the lines above the rows."""
     above = [line for line in dialect.above if line.strip(f"{dialect.separator} ")]
     if above and not re.fullmatch("(?i)sep=.", above[0]):
         many = f"{len(dialect.above)} lines" if len(dialect.above) > 1 else "1 line"
         yield "header", f"The header is line {len(dialect.above) + 1}; {many} above it left out ({above[0][:60]!r})."
+    if dialect.header == 2:
+        yield "header", f"The header has two lines; the columns are called {listing(dialect.names)}."
     if not dialect.header and len(dialect.names) > 1:
         yield "header", f"There is no header; the columns are called {listing(dialect.names)}."
 
@@ -360,6 +451,7 @@ def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> tuple[Frame
         return pl.read_csv(
             dialect.path if dialect.content is None else dialect.content,
             has_header=bool(dialect.header),
+            skip_rows_after_header=max(0, dialect.header - 1),
             new_columns=list(dialect.names),
             schema_overrides=[pl.Float64 if name in numbers else pl.String for name in dialect.names],
             infer_schema=False,

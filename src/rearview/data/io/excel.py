@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from rearview.core.errors import InputError, did_you_mean
 from rearview.core.installation import install_command
 from rearview.core.wording import listing
+from rearview.data.io.csv import join_headers
 from rearview.data.io.table import Table, TableColumn, check_unique, has_polars
 
 Cell: TypeAlias = str | float | bool | datetime | date | time | timedelta
@@ -34,10 +35,10 @@ def read_excel(path: Path, sheet: str | None) -> Table:
     name, rows = "", list[list[Cell]]()
     for one in names if sheet is None else [sheet]:
         cells = _read_sheet(path, sheets, one)
-        if any(map(_filled, cells)) and not rows:
+        if any(map(_count_filled, cells)) and not rows:
             name, rows = one, cells
         # A sheet of remarks may stand before the table.
-        if sum(map(bool, map(_filled, cells))) >= _LEAST_ROWS:
+        if sum(map(bool, map(_count_filled, cells))) >= _LEAST_ROWS:
             name, rows = one, cells
             break
     if not rows:
@@ -74,14 +75,14 @@ def _open_workbook(path: Path) -> Any:
         ) from error
 
 
-def _filled(row: Sequence[Cell]) -> int:
+def _count_filled(row: Sequence[Cell]) -> int:
     """How many cells of a row hold something."""
     return sum(cell != "" for cell in row)
 
 
 def _find_header(rows: list[list[Cell]]) -> int:
     """The row of the names: the first that is text throughout and as long as most rows, else the first of two cells."""
-    lengths = [count for count in map(_filled, rows) if count]
+    lengths = [count for count in map(_count_filled, rows) if count]
     usual = max(set(lengths), key=lengths.count)
     for number, row in enumerate(rows[:_MOST_ROWS_ABOVE]):
         filled = [cell for cell in row if cell != ""]
@@ -89,7 +90,7 @@ def _find_header(rows: list[list[Cell]]) -> int:
             if all(isinstance(cell, str) for cell in filled):
                 return number
             break
-    return next(number for number, row in enumerate(rows) if _filled(row) >= min(2, max(lengths)))
+    return next(number for number, row in enumerate(rows) if _count_filled(row) >= min(2, max(lengths)))
 
 
 def _table_of(path: Path, rows: list[list[Cell]], notes: tuple[tuple[str, str], ...]) -> Table:
@@ -101,13 +102,16 @@ def _table_of(path: Path, rows: list[list[Cell]], notes: tuple[tuple[str, str], 
         values = (f"value {place}" if len(filled) > 2 else "value" for place in range(1, len(header)))
         header, body, top = ["date", *values], rows[top:], top - 1
         notes = (*notes, ("header", f"There is no header; the columns are called {listing(list(map(str, header)))}."))
-    kept = [number for number, row in enumerate(body) if _filled(row)]
+    elif body and (joint := join_headers([*map(_text, header)], [*map(_text, body[0])])):
+        header, body, top = [*joint], body[1:], top + 1
+        notes = (*notes, ("header", f"The header has two rows; the columns are called {listing(joint)}."))
+    kept = [number for number, row in enumerate(body) if _count_filled(row)]
     used = [
         place
         for place in range(len(header))
         if header[place] != "" or any(body[number][place] != "" for number in kept)
     ]
-    names = tuple(_text(header[place]) or f"column {place + 1}" for place in used)
+    names = tuple(" ".join(_text(header[place]).split()) or f"column {place + 1}" for place in used)
     check_unique(names, str(path))
     if not kept:
         raise InputError(f"{path} has a header but no rows.")

@@ -1,4 +1,4 @@
-"""JSON lines: a record a line, its keys the columns; an array of records is read as well."""
+"""JSON lines: a record a line, its keys the columns; an array of records, or one object of columns, is read as well."""
 
 import io
 import json
@@ -24,6 +24,8 @@ def read_json(path: Path) -> Table:
     content = (unpack(path) if content.startswith(GZIP) else content).removeprefix(b"\xef\xbb\xbf")
     if content.lstrip()[:1] == b"[":
         frame, word = _read_array(path, content), "record {}"
+    elif records := _records_of_object(content):
+        frame, word = _read_lines(path, "\n".join(map(json.dumps, records)).encode()), "record {}"
     else:
         frame, word = _read_lines(path, content), "line {}"
     if len(frame) == 0 or not frame.columns:
@@ -31,6 +33,23 @@ def read_json(path: Path) -> Table:
     return Table(
         tuple(frame.columns), str(path), "file", frame.get_column, lambda row: word.format(row + 1), separator=None
     )
+
+
+def _records_of_object(content: bytes) -> list[dict[str, object]]:
+    """The records of a single object: its columns (lists, or objects by row) or its one list of records; else none."""
+    try:
+        whole = json.loads(content)
+    except ValueError:
+        return []
+    fields = list(whole.values())
+    if all(isinstance(field, dict) for field in fields) and len({tuple(field) for field in fields}) == 1:
+        fields = [list(field.values()) for field in fields]
+    columns = [field for field in fields if isinstance(field, list)]
+    plain = not any(isinstance(cell, dict | list) for field in columns for cell in field)
+    if len(columns) == len(fields) and plain and len({len(field) for field in columns}) == 1:
+        return [dict(zip(whole, row, strict=True)) for row in zip(*columns, strict=True)]
+    tables = [field for field in fields if isinstance(field, list) and field and isinstance(field[0], dict)]
+    return tables[0] if len(tables) == 1 and all(isinstance(record, dict) for record in tables[0]) else []
 
 
 def _read_lines(path: Path, content: bytes) -> Frame:

@@ -1,8 +1,9 @@
 """Forecasts of a network that was trained beforehand: the data only tell how far its intervals must reach.
 
-Every variable is read by itself, masked where values are missing, at the grain that its own length asks for. Intervals
-are the network's own quantiles, stretched by what backtest windows show where there are rows for some. `tune` trains
-the network further on the data, and keeps it only where a backtest is the better for it.
+Every variable is read by itself, or beside the others of its row where the attention mixes channels, masked where
+values are missing, at the grain that its own length asks for. Intervals are the network's own quantiles, stretched by
+what backtest windows show where there are rows for some. `tune` trains the network further on the data, and keeps it
+only where a backtest is the better for it.
 """
 
 import math
@@ -40,11 +41,17 @@ from rearview.tasks.plan import Choice, Plan
 
 MOST_TOKENS = 1 << 13
 """Tokens that go through the network at once: more take more memory and are no faster."""
+MOST_COLUMNS = 32
+"""Columns that are read together where the attention mixes them: memory is bounded for wide tables, too."""
 TUNED = f"{weights.NAME}_tuned"
 """The name of a network that was trained further."""
 LEAST_ROWS = 3
 SHORTEST = 8
 """Rows of the shortest series that the network was trained on."""
+FAR = 50
+"""Reaches of the middle four fifths of a past beyond which a single value is not read."""
+LEAST_JUDGED = 30
+"""Values of a past that is judged so."""
 GRID = (20.0, 40.0, 60.0, 80.0, 95.0)
 """Levels at which intervals are corrected, beside those asked for."""
 MOST_WINDOWS = 5
@@ -89,8 +96,10 @@ class ZeroShot(Fitted):
         assert isinstance(network, Network)
         cells = np.full((len(which), self.targets, self.spec.horizon, len(network.settings.quantiles)), np.nan)
         cases = list(self._cases(panel, which))
+        far = 0
         for part in _batches(network, cases, self.spec.horizon):
             past, observed = _stack(panel, part)
+            far += hide_far_values(past, observed)
             with torch.inference_mode():
                 on_device = torch.from_numpy(past).to(self.device), torch.from_numpy(observed).to(self.device)
                 quantiles = network.forecast(*on_device, self.spec.horizon).cpu().numpy()
@@ -106,7 +115,7 @@ class ZeroShot(Fitted):
         bounds: Bounds = stretch_bounds(point, own, {level: read_factor(self.stretch, level) for level in levels})
         if self.spec.nonnegative:
             bounds = {level: (np.maximum(low, 0), high) for level, (low, high) in bounds.items()}
-        findings = tuple(_about_past(cases, self.lookback))
+        findings = (*_about_past(cases, self.lookback), *_about_far(far))
         return Forecasts(which.series, point, bounds, tuple(one.message for one in findings), findings)
 
     def _cases(self, panel: Panel, which: Windows) -> Iterator["_Case"]:
@@ -114,7 +123,7 @@ class ZeroShot(Fitted):
         network = self.network
         assert isinstance(network, Network)
         mixes = any(layer.claims.mixes_groups for layer in network.stack.layers)
-        groups = [tuple(range(self.targets))] if mixes else [(column,) for column in range(self.targets)]
+        groups = _group_columns(self.targets, MOST_COLUMNS if mixes else 1)
         for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
             for columns in groups:
                 first = int(panel.first[series, list(columns)].min())
@@ -139,15 +148,20 @@ class _Case:
         return self.stop - self.begin
 
 
+def _group_columns(count: int, most: int) -> list[tuple[int, ...]]:
+    """Neighbouring columns together, in as few groups as hold at most so many, of nearly equal size."""
+    return [tuple(map(int, part)) for part in np.array_split(np.arange(count), -(-count // most))]
+
+
 def _batches(network: Network, cases: Sequence[_Case], horizon: int) -> Iterator[list[_Case]]:
     """Cases of one grain and as many tokens, as many as fit in memory: a forecast must not depend on the others."""
-    alike: dict[tuple[int, int], list[_Case]] = {}
+    alike: dict[tuple[int, int, int], list[_Case]] = {}
     for case in cases:
         grain = network.choose_grain(case.length, horizon)
         tokens = -(-case.length // grain.patch) + -(-min(grain.reach, horizon) // grain.patch)
-        alike.setdefault((grain.patch, tokens), []).append(case)
-    for (_, tokens), group in alike.items():
-        size = max(1, MOST_TOKENS // (tokens * len(group[0].columns)))
+        alike.setdefault((grain.patch, tokens, len(case.columns)), []).append(case)
+    for (_, tokens, columns), group in alike.items():
+        size = max(1, MOST_TOKENS // (tokens * columns))
         yield from (group[start : start + size] for start in range(0, len(group), size))
 
 
@@ -164,6 +178,33 @@ def _stack(panel: Panel, cases: Sequence[_Case]) -> tuple[Array, np.typing.NDArr
             begun &= panel.observed[rows, columns[0] : columns[-1] + 1].T
         observed[place, :, longest - case.length :] = begun
     return past, observed
+
+
+def hide_far_values(past: Array, observed: np.typing.NDArray[np.bool_]) -> int:
+    """Mark single values out of all proportion as missing, and return how many: beside a typing error of 1e9 a series
+    of numbers near 1 has no shape left.
+
+    They are `FAR` times as far from the median as the middle four fifths of all values reach, at most one in a hundred,
+    and the two values after each are back among the others: what has just leapt may have come to stay.
+    """
+    count = observed.sum(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = np.where(observed, past - (past.sum(-1, where=observed) / np.maximum(count, 1))[..., None], 0.0)
+        reach = np.abs(centred).max(-1, initial=0.0)
+        # One in a hundred at most: such a value lies that many standard deviations off, and most series have none.
+        suspect = (count >= LEAST_JUDGED) & (reach**2 * count > 25 * (centred**2).sum(-1))
+    hidden = 0
+    for place in np.argwhere(suspect):
+        seen = observed[tuple(place)]
+        values = past[tuple(place)][seen]
+        low, middle, high = np.quantile(values, (0.1, 0.5, 0.9))
+        far = np.abs(values - middle) > FAR * (high - low)
+        back = ~np.append(far[1:], [True]) & ~np.append(far[2:], [True, True])
+        single = far & back
+        if high > low and 0 < single.sum() <= max(1, len(values) // 100) and far.sum() == single.sum():
+            seen[np.flatnonzero(seen)[single]] = False
+            hidden += int(single.sum())
+    return hidden
 
 
 def _bounds(cells: Array, known: Sequence[float], level: float) -> tuple[Array, Array]:
@@ -194,6 +235,15 @@ def _about_past(cases: Sequence[_Case], room: int) -> Iterator[Finding]:
     if short:
         message = f"{quantity(short, 'forecast')} start from fewer than {SHORTEST} rows, which tell little."
         yield Finding("warning", "short_past", short, message)
+
+
+def _about_far(count: int) -> Iterator[Finding]:
+    if count:
+        message = (
+            f"{quantity(count, 'value')} of the past {'is' if count == 1 else 'are'} not read: more than {FAR} times "
+            "as far from the median as most values reach."
+        )
+        yield Finding("warning", "far_values", count, message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

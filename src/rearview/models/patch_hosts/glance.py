@@ -12,7 +12,8 @@ rolled out along paths, one for each quantile: the forecast of a quantile is rea
 from all paths are pooled by the probability they stand for, and the pooled ones are read next. So intervals go on
 widening, at the right rate for a random walk.
 
-The attention is one setting, as everywhere. Channels stay apart unless it mixes groups (MICA).
+The attention is one setting, as everywhere. Channels stay apart unless it mixes groups (MICA): with gate "added" and
+`exclude_self` a channel adds what the others hold to its own attention, and one channel is read as it is by itself.
 """
 
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real
 QUANTILES = (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)
 FARTHEST = 10.0
 """Forecasts are cut off here on the asinh scale: some 11,000 standard deviations."""
+ROUNDING = 1e-14
+"""Of a level, what may be left of it after it is subtracted: some 50 roundings in float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,10 @@ class Network(Model):
         """Tokens of the past and empty ones ahead, and which of them are there."""
         x = grain.tokens(z, observed)
         empty = self.empty.expand(*x.shape[:2], ahead, -1).to(x.dtype)
-        return torch.cat([x, empty], 2), None if mask is None else functional.pad(mask, (0, ahead), value=True)
+        if mask is not None:
+            # A channel without a value has no tokens ahead either: others must not read what is not there.
+            mask = torch.cat([mask, mask[..., -1:].expand(*mask.shape[:2], ahead)], 2)
+        return torch.cat([x, empty], 2), mask
 
     def weights(
         self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None
@@ -255,7 +261,7 @@ def pool_quantiles(
 
 
 def standardise(past: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """asinh of z-scores over the observed steps (0 elsewhere), and each series' centre and scale.
+    """asinh of z-scores over the observed steps (0 elsewhere), and each series' centre and scale, 0 for a constant one.
 
     Sums are taken in float64: a level of 1e12 must not drown what varies around it.
     """
@@ -264,9 +270,9 @@ def standardise(past: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor]
     centre = wide.sum(-1, keepdim=True) / count
     centred = torch.where(observed, wide - centre, 0)
     scale = _root(centred.square().sum(-1, keepdim=True) / count)
-    # A constant series has no scale of its own; any positive one forecasts the constant.
-    scale = torch.where(scale > 1e-12 * centre.abs(), scale, 1e-12 * centre.abs() + 1e-30)
-    z = torch.asinh(centred / scale).to(past.dtype)
+    # What the rounding of the mean leaves of a constant series is no scale: all of its quantiles are the constant.
+    scale = torch.where(scale > ROUNDING * centre.abs(), scale, 0.0)
+    z = torch.asinh(centred / torch.where(scale > 0, scale, 1.0)).to(past.dtype)
     return z, centre[..., None].to(past.dtype), scale[..., None].to(past.dtype)
 
 

@@ -4,7 +4,6 @@ const Charts = (() => {
   const RECENT_ROWS = 60;
   const CONTEXT_ROWS = 12;
   const NOTE_ROOM = 0.14;
-  const UNITS = "value, original units";
   const { data, state } = Choice;
   const { byId, count, draw, fromOne, wholeRange } = Plots;
 
@@ -61,7 +60,7 @@ const Charts = (() => {
     const history = Figures.line(past.map(text), series.y, { color: colours.ink, width: 1.4 }, "history");
     const xRange = [shown ? text(past[past.length - shown]) : x[0], x.at(-1)];
     draw("forecast", [...ours.bands, history, ...ours.means], {
-      items: ours.items, yName: UNITS, xTitle: data.time.name, integer: data.time.integer, days,
+      items: ours.items, yName: Choice.measured(), xTitle: data.time.name, integer: data.time.integer, days,
       yRange: Figures.range([series.y.slice(past.length - shown), ...ours.arrays], NOTE_ROOM),
       xRange, shapes: [Figures.rule(border, colours)],
       notes: [
@@ -122,7 +121,7 @@ const Charts = (() => {
     const truth = Figures.line(stamps.map(text), values, { color: colours.ink, width: 1.4 }, "actual");
     draw("backtest", [...ours.flatMap((each) => each.bands), truth, ...ours.flatMap((each) => each.means)], {
       items: [{ text: "actual", y: Figures.last(values), color: colours.ink }, ...ours.at(-1).items],
-      yName: UNITS, xTitle: data.time.name, integer: data.time.integer, days,
+      yName: Choice.measured(), xTitle: data.time.name, integer: data.time.integer, days,
       yRange: Figures.range([values, ...ours.flatMap((each) => each.arrays)], NOTE_ROOM),
       xRange: [text(stamps[0]), text(end)],
       shapes: windows.map((window) => Figures.rule(text(window.cutoff), colours)),

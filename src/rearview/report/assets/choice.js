@@ -21,5 +21,8 @@ const Choice = (() => {
     return here.includes(state.model) ? [state.model] : here.slice(0, 1);
   }
 
-  return { ALL, data, forecasters, models, series, stamps, state };
+  /* What the axis of values is called: the column of a long table, or of a wide one the column that is drawn. */
+  const measured = () => Figures.cut(data.measured || series().id, 40);
+
+  return { ALL, data, forecasters, measured, models, series, stamps, state };
 })();

@@ -13,6 +13,7 @@
 
   const entity = () => data.entities[state.entity];
   const isRun = () => state.level === null;
+  const brief = (value) => Number(value.toPrecision(3)).toLocaleString("en", { maximumSignificantDigits: 3 });
   const threshold = () => (isRun() ? entity().threshold : entity().levels.at[state.level]);
   const segments = () => (isRun() ? entity().segments : segmentsAbove(entity(), threshold()));
   const picked = () => segments()[state.segment];
@@ -150,7 +151,7 @@
     const part = picked();
     const name = document.createElement("b");
     name.textContent = data.entities.length > 1 ? Figures.cut(one.id, 90) : data.channels[state.channel];
-    const limit = Figures.aligned([threshold()])(threshold());
+    const limit = brief(threshold());
     const all = segments();
     const place = `${state.segment + 1} of ${all.length}`;
     const carried = part?.shares.length ? `, carried by ${part.shares.map(([channel, share]) =>
@@ -177,7 +178,7 @@
     const times = isRun() ? "the threshold of the run" : `${short(threshold() / run)} times that of the run`;
     const rate = days ? ` (${short(levels.alarms[at] / days)} a day)` : "";
     const hits = labels.length ? `; ${levels.found[at]} of ${labels.length} marked found` : "";
-    byId("threshold-subject").textContent = `At ${Figures.aligned([threshold()])(threshold())}, ${times}: `
+    byId("threshold-subject").textContent = `At ${brief(threshold())}, ${times}: `
       + `${count(levels.alarms[at], "alarm")}${rate}, ${count(levels.rows[at], "row")} above it${hits}.`;
     byId("threshold").max = String(levels.at.length - 1);
     byId("threshold").value = String(at);

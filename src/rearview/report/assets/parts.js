@@ -54,7 +54,7 @@ const Parts = (() => {
     const x = stamps.map(text);
     const trend = part.name === "Trend";
     draw(name, [Figures.line(x, part.y, { color: colours.hues[trend ? 0 : 2], width: trend ? 2 : 1.25 }, part.name)], {
-      items: [], yName: trend ? "value, original units" : "adds, original units",
+      items: [], yName: trend ? Choice.measured() : `adds to ${Choice.measured()}`,
       yRange: Figures.range(trend ? [part.y] : [part.y, [0]]),
       integer: data.time.integer, days, xTitle: "", xRange: [x[0], x.at(-1)], shapes: [Figures.rule(border, colours)],
     }, colours, `${part.name}: ${part.words}`);

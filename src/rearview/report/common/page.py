@@ -112,7 +112,7 @@ def _verdict(summary: Summary) -> str:
     """What the page leads with: the outlook where there is one, and the verdict."""
     if not summary.outlook:
         return f'<p class="verdict">{_sentence(summary.verdict)}</p>'
-    lead, judged = _sentence(summary.outlook), _sentence(summary.verdict)
+    lead, judged = (_sentence(words).replace(" %", "&nbsp;%") for words in (summary.outlook, summary.verdict))
     return f'<p class="verdict">{lead}</p>\n<p class="judgement">{judged}</p>'
 
 

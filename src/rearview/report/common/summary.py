@@ -74,6 +74,8 @@ class DataFacts:
     """Bytes of the array that holds the values."""
     time_name: str = "time"
     """The name of the time axis, with its zone where there is one."""
+    value_name: str = ""
+    """What the series of a long table measure; empty where each variable has a name of its own."""
 
     def lines(self) -> list[tuple[str, str]]:
         return [

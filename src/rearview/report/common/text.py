@@ -38,6 +38,13 @@ def change(percent: float, decimals: int = 1) -> str:
     return f"{rounded:+.{decimals}f} %".replace("-", "−") if rounded else f"{0:.{decimals}f} %"
 
 
+def points(difference: float, decimals: int = 1) -> str:
+    """A difference of shares in points of a hundred, with its sign; what rounds to nothing has none."""
+    rounded = round(difference, decimals)
+    number = f"{rounded:+.{decimals}f}".replace("-", "−") if rounded else f"{0:.{decimals}f}"
+    return f"{number} points"
+
+
 def duration(seconds: float) -> str:
     """Seconds in the two largest units that matter."""
     if round(seconds) < 60:

@@ -282,6 +282,7 @@ def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, ob
         "compares": summary.compares,
         "lead": lead.model if lead else models[0] if models else None,
         "time": {"integer": integer, "name": summary.data.time_name, "step": summary.data.step},
+        "measured": summary.data.value_name,
         "series": [_encode_series(view, windows, axes) for view in views],
         "board": _encode_board(summary, views),
         "steps": {

@@ -119,7 +119,7 @@ def answer_table(answers: Sequence[Answer], steps: Sequence[StepCost]) -> Table:
                     _enumerate(standing.blocks, MOST_NAMED + 1) + (TUNED if standing.rates else ""),
                 ),
                 Cell(name if answer.gains else f"softmax, then {name}", mark="best"),
-                Cell(f"{text.change(best.change, 1)} {standing.measure}", _beside_change(best)),
+                Cell(answered_difference(answer), _beside_change(best)),
                 Cell(_certainty(answer)),
                 Cell(_spell_cost(standing, best, steps)),
             )
@@ -145,10 +145,18 @@ def answered_mechanism(answer: Answer) -> str:
     return candidate(answer.best.name).text.removeprefix(f"{answer.standing.model} + ")
 
 
+def answered_difference(answer: Answer) -> str:
+    """By how much it differs from softmax: an error in percent, a share such as accuracy in points."""
+    best, measure = answer.best, answer.standing.measure
+    return f"{text.change(best.change, 1) if best.points is None else text.points(best.points)} {measure}"
+
+
 def _beside_change(contrast: Contrast) -> str:
-    """The interval of a change and what validation says, as far as there are any."""
+    """The interval of a change and what validation says, as far as there are any; of a share, the change first."""
+    relative = "" if contrast.points is None else f"relative {text.change(contrast.change, 1)}"
+    change = " ".join(filter(None, (relative, _spell_interval(contrast))))
     validation = "" if contrast.validation is None else f"validation {text.change(contrast.validation, 1)}"
-    return "; ".join(filter(None, (_spell_interval(contrast), validation)))
+    return "; ".join(filter(None, (change, validation)))
 
 
 def _certainty(answer: Answer) -> str:

@@ -1,0 +1,171 @@
+"""Tables whose columns are stamps or times of day, turned so that each of these is a row."""
+
+import re
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from rearview.data.infer.layout import is_text
+from rearview.data.infer.timestamp_text import Unreadable, part_of_year, read_stamps
+from rearview.data.infer.timestamps import YEAR_NAMES, infer_kind
+from rearview.data.io.table import Table
+
+_LEAST_STAMPS = 4
+"""Columns called by stamps from which on a table is taken to lie on its side."""
+_TURNED = ("date", "value", *YEAR_NAMES)
+_AMBIGUOUS = re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.](?:\d{2}|\d{4})")
+_TOTAL_OF_SERIES = re.compile(r"(?i)(?:grand |sub)?-?\s?(?:totals?|sum|summe|zwischensumme|gesamt(?:summe)?)\s*[:=]?")
+"""Names of rows that add up others; no more words, since a product may be called Max or Average Joe."""
+_HOUR = re.compile(
+    r"(?i)(?:h|hr|he|hour|std|stunde)[ _.]?(?P<hour>\d{1,2})|(?P<clock>\d{1,2}):(?P<minute>\d{2})(?::00)?"
+)
+_DAY_PARTS = (24, 48, 96)
+"""Into how many parts columns divide a day."""
+
+
+class Turned(NamedTuple):
+    """A table whose columns were stamps, with a row for each series and stamp instead."""
+
+    table: Table
+    ids: tuple[str, ...]
+    """The columns that tell series apart."""
+    left_out: tuple[str, ...]
+    """Columns that were left out."""
+    totals: tuple[str, ...]
+    """Names of rows that were left out, as they add up others."""
+
+
+def turn_stamp_columns(table: Table) -> Turned | None:
+    """A table whose columns are stamps, turned on its side; None where they are none."""
+    import narwhals as nw
+
+    years = [name for name in table.names if re.fullmatch(r"(?:1[89]|20|21)\d\d", name)]
+    stamps = years if len(years) >= _LEAST_STAMPS else [name for name in table.names if _is_stamp(name)]
+    others = [name for name in table.names if name not in stamps]
+    if len(stamps) < max(_LEAST_STAMPS, len(others)) or any(name in _TURNED for name in others):
+        return None
+    if any(infer_kind(table.fetch(name)) == "stamps" for name in others):
+        return None
+    texts = [name for name in others if is_text(table, name)]
+    totals: tuple[str, ...] = ()
+    if texts:
+        names = [str(cell or "").strip() for cell in table.fetch(texts[0]).to_list()]
+        totals = tuple(name for name in names if _TOTAL_OF_SERIES.fullmatch(name))
+        table = table.select(np.array([row for row, name in enumerate(names) if name not in totals], dtype=np.int64))
+    columns = [table.fetch(name) for name in stamps]
+    rows = len(columns[0])
+    if stamps is years and len(others) == 1:
+        parts = [part_of_year(str(cell)) for cell in table.fetch(others[0]).to_list()]
+        if rows in (4, 12) and None not in parts and len({*parts}) == rows:
+            return Turned(_turn_years(table, years, [part or "" for part in parts]), (), (), totals)
+    ids = texts or [name for name in others if table.fetch(name).n_unique() == rows][:1]
+    if rows > 1 and not ids:
+        return None
+    time, value = (YEAR_NAMES[0] if stamps is years else "date"), "value"
+    numeric = all(column.dtype.is_numeric() for column in columns)
+    cells = [cell if numeric or cell is None else str(cell) for row in zip(*columns, strict=True) for cell in row]
+    library = columns[0].implementation
+    turned = {time: stamps * rows, value: cells}
+    turned |= {name: [cell for cell in table.fetch(name).to_list() for _ in stamps] for name in ids}
+    series = {name: nw.new_series(name, column, backend=library) for name, column in turned.items()}
+    return Turned(
+        replace(
+            table,
+            names=(*ids, time, value),
+            fetch=series.__getitem__,
+            place=lambda row: f"{table.place(row // len(stamps))}, column {stamps[row % len(stamps)]!r}",
+            numeric=frozenset(),
+            reopen=None,
+            parsed={},
+        ),
+        tuple(ids) if rows > 1 else (),
+        tuple(name for name in others if name not in ids),
+        totals,
+    )
+
+
+def _turn_years(table: Table, years: list[str], parts: list[str]) -> Table:
+    """One series of a table with a column for each year and a row for each month or quarter."""
+    import narwhals as nw
+
+    order = np.argsort(parts)
+    columns = [table.fetch(year) for year in years]
+    cells = [column[int(row)] for column in columns for row in order]
+    # What is left of the last year is not missing: it has not come yet.
+    count = max((place for place, cell in enumerate(cells, start=1) if cell not in (None, "")), default=0)
+    stamps = [f"{year}{parts[row]}" for year in years for row in order][:count]
+    library = columns[0].implementation
+    numeric = all(column.dtype.is_numeric() for column in columns)
+    values = [cell if numeric or cell is None else str(cell) for cell in cells[:count]]
+    series = {
+        name: nw.new_series(name, column, backend=library) for name, column in (("date", stamps), ("value", values))
+    }
+
+    def place(row: int) -> str:
+        return f"{table.place(int(order[row % len(order)]))}, column {years[row // len(order)]!r}"
+
+    return replace(
+        table,
+        names=("date", "value"),
+        fetch=series.__getitem__,
+        place=place,
+        numeric=frozenset(),
+        reopen=None,
+        parsed={},
+    )
+
+
+def _is_stamp(name: str) -> bool:
+    return not isinstance(read_stamps([name]), Unreadable) or _AMBIGUOUS.fullmatch(name) is not None
+
+
+def turn_clock_columns(table: Table) -> tuple[Table, tuple[str, ...]] | None:
+    """A table with a column of days and one for each part of a day, and the names of the latter; None: any other.
+
+    It has a row for each part of each day, with the value in a column of its own.
+    """
+    import narwhals as nw
+
+    minutes = {name: minute for name in table.names if (minute := _minute_of(name)) is not None}
+    order = sorted(minutes.values())
+    parts = len(order)
+    if parts not in _DAY_PARTS or np.any(np.diff(order) != 1440 // parts) or order[0] not in (0, 60, 1440 // parts):
+        return None
+    numbered = not any(":" in name for name in minutes)
+    # Hours by number begin with 1 where they go up to 24.
+    early = order[0] if numbered else 0
+    others = [name for name in table.names if name not in minutes and not _TOTAL_OF_SERIES.fullmatch(name)]
+    days = [name for name in others if infer_kind(table.fetch(name)) == "stamps"]
+    if len(days) != 1 or "value" in others:
+        return None
+    names = sorted(minutes, key=minutes.__getitem__)
+    columns = [table.fetch(name) for name in names]
+    clocks = [f"{(minutes[name] - early) // 60:02d}:{(minutes[name] - early) % 60:02d}" for name in names]
+    numeric = all(column.dtype.is_numeric() for column in columns)
+    cells = [cell if numeric or cell is None else str(cell) for row in zip(*columns, strict=True) for cell in row]
+    turned: dict[str, list[object]] = {
+        name: [cell for cell in table.fetch(name).to_list() for _ in names] for name in others
+    }
+    texts = [str(cell).removesuffix(" 00:00:00") for cell in turned[days[0]]]
+    turned[days[0]] = [f"{day} {clock}" for day, clock in zip(texts, clocks * len(columns[0]), strict=True)]
+    turned["value"] = cells
+    series = {name: nw.new_series(name, column, backend=columns[0].implementation) for name, column in turned.items()}
+    return replace(
+        table,
+        names=(*others, "value"),
+        fetch=series.__getitem__,
+        place=lambda row: f"{table.place(row // parts)}, column {names[row % parts]!r}",
+        numeric=frozenset(),
+        reopen=None,
+        parsed={},
+    ), tuple(names)
+
+
+def _minute_of(name: str) -> int | None:
+    """The minute of the day that a column is called by; None where it is called otherwise."""
+    match = _HOUR.fullmatch(name.strip())
+    if match is None:
+        return None
+    minute = 60 * int(match["hour"] or match["clock"]) + int(match["minute"] or 0)
+    return minute if minute <= 1440 else None
