@@ -82,7 +82,7 @@ docs: $(STAMP) ## build the pages of docs/ into site/; a link that leads nowhere
 bench: $(STAMP) ## run the benchmarks of speed and memory, or those named by BENCHMARKS="benchmarks/a.py ..."
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python "$$script"; done
 
-drills: $(STAMP) ## kills, writers, mutated inputs and models, hostile names: tried and failed, about an hour
+drills: $(STAMP) ## kill runs, write from several processes, feed damaged files, models and names; count failures; about an hour
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/drills.py
 
 clean: ## remove caches, builds and the demo's output; .venv stays

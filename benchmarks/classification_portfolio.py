@@ -42,7 +42,7 @@ def measure(folder: Path, name: str, seed: int) -> list[Row]:
     from rearview.bench.runs.provenance import device_words
     from rearview.data.cases.padding import stretch_cases
     from rearview.data.io import ts
-    from rearview.estimators.classify.portfolio.members import Sample
+    from rearview.estimators.classify.portfolio.members import CaseSample
     from rearview.estimators.classify.portfolio.portfolio import prepare
     from rearview.estimators.classify.portfolio.vote import fit_vote
     from rearview.estimators.classify.spec import NETWORK, ClassifySpec
@@ -60,7 +60,7 @@ def measure(folder: Path, name: str, seed: int) -> list[Row]:
         for begin in range(0, len(tested), 256):
             some = tested.take(np.arange(begin, min(begin + 256, len(tested))))
             values = stretch_cases(some, prepared.scaler, fits.steps, longest=prepared.lookback.value)
-            sample = Sample(some, values, fits.blocks)
+            sample = CaseSample(some, values, fits.blocks)
             for entry in fits.entries:
                 decisions[entry.name].append(entry.member.decide(sample))
     predict_seconds = time.perf_counter() - started

@@ -12,7 +12,7 @@ from rearview import attention
 from rearview.bench import synthetic
 from rearview.bench.rows import result_file
 from rearview.bench.synthetic import components, flipflop, harmonic, runner
-from rearview.bench.synthetic.runner import Look
+from rearview.bench.synthetic.runner import CurvePoint
 from rearview.bench.synthetic.study import StudyRun
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.synthetic.flipflop import IGNORE, READ, WRITE, hide_answers
@@ -71,7 +71,7 @@ def test_a_run_out_of_time_says_so_and_is_made_again(tmp_path):
     (run,) = synthetic.read_runs("flipflop", tmp_path)
     assert run.row == whole
     assert [look.step for look in run.looks if look.metric == "sparse"] == [2, 4, 6]
-    assert len({look.began for look in result_file.read(tmp_path / "flipflop-looks.csv", Look)}) == 2
+    assert len({look.began for look in result_file.read(tmp_path / "flipflop-looks.csv", CurvePoint)}) == 2
 
 
 def test_a_killed_process_is_reported_and_the_others_go_on(tmp_path, monkeypatch):

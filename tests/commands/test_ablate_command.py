@@ -58,7 +58,7 @@ def test_a_dry_run_lists_every_arm_and_makes_no_run(capsys):
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [
-        (["--model", "dlinear"], 1, "dlinear has no attention to hold against controls; `rearview bench` runs it"),
+        (["--model", "dlinear"], 1, "dlinear has no attention to compare with controls; `rearview bench` runs it"),
         (["--model", "patchtst", "--seeds", "1"], 2, "--seeds is 1; an interval needs at least 2 seeds, better 5."),
         (["--model", "patchtst", "--tune", "0"], 2, "--tune is 0; it must be at least 1."),
     ],

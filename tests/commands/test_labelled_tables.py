@@ -173,7 +173,7 @@ def test_a_run_that_failed_is_compared_as_such_until_it_comes_to_an_end(archive,
 def test_a_table_of_which_every_run_failed_ends_badly(archive, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("rearview.bench.runs.classification.ts.read", lambda path: 1 / 0)
     arguments = f"reproduce toa --table T8 --dataset BasicMotions --data-dir {archive} --results {tmp_path}/rows.csv"
-    assert "No run came to an end; the first: ZeroDivisionError" in refused(f"{arguments} --device cpu", capsys)
+    assert "Every run failed; the first: ZeroDivisionError" in refused(f"{arguments} --device cpu", capsys)
 
 
 @pytest.mark.parametrize(

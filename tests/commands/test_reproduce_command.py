@@ -86,7 +86,7 @@ def test_a_table_of_which_every_run_failed_ends_badly(swept, capsys, tmp_path, m
     lost = SimpleNamespace(status="failed", problem="RuntimeError: no memory")
     monkeypatch.setattr(reproduce, "sweep", lambda runs, plan, **options: [lost])
     arguments = ["reproduce", "rbca", "--table", "S9", "--dataset", "ETTh1", "--device", "cpu"]
-    assert "No run came to an end; the first: RuntimeError: no memory" in refused(arguments, capsys)
+    assert "Every run failed; the first: RuntimeError: no memory" in refused(arguments, capsys)
     monkeypatch.setattr(reproduce, "sweep", lambda runs, plan, **options: [lost, SimpleNamespace(status="done")])
     assert main(arguments) == 0
 
@@ -286,7 +286,7 @@ def test_a_search_with_adapters_on_a_stand_in_runs_from_the_command_line(tmp_pat
             "--attention softmax,rbca --try alpa=1|2",
             "no setting of patchtst, softmax, rbca or the training. Did you mean 'alpha'?",
         ),
-        ("--try dropout=0..0.5", "dropout=0..0.5 is a range of any number within, and only --tune draws from one"),
+        ("--try dropout=0..0.5", "dropout=0..0.5 is a continuous range, which only --tune can draw from"),
         ("--tune 5", "--tune needs --try"),
         ("--tune 5 --try learning_rate=0..0.5:log", "above 0 on the logarithmic scale"),
         ("--tune 5 --try depth=0.5..3", "begins and ends with one"),
@@ -306,7 +306,7 @@ def test_what_can_not_be_tried_is_refused(options, sentence, swept, capsys):
         (
             "bench --dataset ASD --model patchtst",
             1,
-            "`rearview bench` runs sets to forecast. ASD is a benchmark set of detection: `rearview reproduce rearview "
+            "`rearview bench` runs forecasting sets. ASD is a benchmark set of detection: `rearview reproduce rearview "
             "--table detection --dataset ASD` runs it, and `rearview detect` takes its file (ASD.npz).",
         ),
         (

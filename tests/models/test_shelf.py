@@ -181,7 +181,7 @@ def test_a_network_without_claims_is_reported_how_to_make_them(stranger: ModuleT
             return past
 
     stranger.Network = Silent  # type: ignore[attr-defined]
-    with pytest.raises(SettingsError, match=r"'silent' says nothing of itself; .* claims = ModelClaims"):
+    with pytest.raises(SettingsError, match=r"'silent' has no claims; .* claims = ModelClaims"):
         models.register("silent", stranger)
 
 

@@ -396,7 +396,7 @@ def test_every_form_tells_the_habits_of_the_protocols_at_hand(summary: ResultsSu
 def test_rows_without_a_finished_run_are_refused(tmp_path: Path):
     path = tmp_path / "broken.csv"
     store.append(path, small_results.row(status="failed", problem="no memory", mse=float("nan"), mae=float("nan")))
-    with pytest.raises(InputError, match="None of 1 runs came to an end; the first: no memory"):
+    with pytest.raises(InputError, match="None of 1 runs ended with a result; the first: no memory"):
         summarise(read([str(path)]), "")
 
 

@@ -19,7 +19,7 @@ def ablate_command(grid: Grid, options: AblationOptions) -> int:
     for model in dict.fromkeys(grid.models):
         if not models.claims(model).attention:
             raise SettingsError(
-                f"{model} has no attention to hold against controls; `rearview bench` runs it as it is."
+                f"{model} has no attention to compare with controls; `rearview bench` runs it as it is."
             )
         arms = (*(grid.attentions or _choose_arms(model)), *ablation.CONTROLS)
         cells += list_cells(replace(grid, models=(model,), attentions=arms))

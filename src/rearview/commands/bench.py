@@ -149,7 +149,7 @@ def _forecasting_sets(names: Sequence[str]) -> list[str]:
             sets.setdefault(catalogue.get(name).name, name)
         except SettingsError:
             if words := benchmark_sets.hint(name):
-                raise SettingsError(f"`rearview bench` runs sets to forecast. {words}") from None
+                raise SettingsError(f"`rearview bench` runs forecasting sets. {words}") from None
             raise
     return list(sets.values())
 
@@ -248,7 +248,7 @@ def _list_values(name: str, values: Values) -> Sequence[Any]:
     listed = values if isinstance(values, tuple) else values.list_numbers()
     if listed is None:
         raise SettingsError(
-            f"{name.rpartition('.')[2]}={values} is a range of any number within, and only --tune draws from one; add "
+            f"{name.rpartition('.')[2]}={values} is a continuous range, which only --tune can draw from; add "
             "--tune, give it a step, or list some values."
         )
     return listed

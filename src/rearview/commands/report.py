@@ -139,7 +139,7 @@ def summarise(files: ResultFiles, command: str) -> ResultsSummary:
     broken = leaderboard.failed_runs(files.every_row)
     boards = [board for task, rows in files.rows.items() for board in leaderboard.build_boards(task, rows)]
     if not boards:
-        raise InputError(f"None of {len(files.every_row):,} runs came to an end; the first: {broken[0].problem}")
+        raise InputError(f"None of {len(files.every_row):,} runs ended with a result; the first: {broken[0].problem}")
     besides = [one for task, rows in files.rows.items() for one in coverage.compare_all(task, rows)]
     ranked = standings.build_standings(boards)
     counted = [row for board in boards for entry in board.entries for row in entry.rows]

@@ -88,4 +88,4 @@ def exit_code(rows: "Sequence[RunRow]", first: bool) -> int:
         return 0
     if not first:
         return InputError.exit_code
-    raise InputError(f"No run came to an end; the first: {rows[0].problem}")
+    raise InputError(f"Every run failed; the first: {rows[0].problem}")

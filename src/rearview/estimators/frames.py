@@ -16,13 +16,13 @@ Columns = dict[str, Any]
 """Columns of a frame by name: arrays, lists, or the stamps of a library."""
 
 
-class Reader(Protocol):
+class FrameReader(Protocol):
     """Reads a frame, on a step of its own or on `freq`."""
 
     def __call__(self, frame: Frame, *, freq: str | None = None) -> Panel: ...
 
 
-def read_on_step(frame: Frame, read: Reader, step: str) -> Panel:
+def read_on_step(frame: Frame, read: FrameReader, step: str) -> Panel:
     """Read new rows on the step of training; rows of another step are refused."""
     try:
         panel = read(frame)

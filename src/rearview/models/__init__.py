@@ -36,7 +36,7 @@ def _refuse(name: str, module: ModuleType) -> None:
     refuse_unfinished(f"The Network of the model {name!r}", module.Network, Model)
     if not hasattr(module.Network, "claims"):
         raise SettingsError(
-            f"The Network of the model {name!r} says nothing of itself; give the class claims, such as "
+            f"The Network of the model {name!r} has no claims; give its class some, such as "
             "claims = ModelClaims(attention=False) (rearview.models.ModelClaims)."
         )
 

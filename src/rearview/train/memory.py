@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from rearview.models.adapters.contract import Around
+from rearview.models.adapters.contract import AdapterBase
 from rearview.models.blocks.stack import FeedBlock
 from rearview.models.contract import Model, Shape
 from rearview.models.outline import machine_memory
@@ -168,7 +168,7 @@ def limit(settings: Settings, device: torch.device) -> float | None:
 def looks_at_batches(model: nn.Module) -> bool:
     """Whether the windows of a batch have to do with one another: by batch norm, or by a penalty on all of them."""
     # An adapter's penalty is that of the network in it.
-    alone = (Model.penalty, Around.penalty)
+    alone = (Model.penalty, AdapterBase.penalty)
     return any(
         isinstance(part, _BatchNorm) or (isinstance(part, Model) and type(part).penalty not in alone)
         for part in model.modules()

@@ -24,7 +24,7 @@ from rearview.bench.papers import published
 from rearview.bench.rows.row import Facts
 from rearview.bench.synthetic.study import Arrays, Measurement, Size, Study, SyntheticRow, Trial, fixed_generator
 from rearview.core.errors import SettingsError
-from rearview.data.synthetic.harmonic import LENGTH, REGIMES, Signals, draw_signals, linear_floor
+from rearview.data.synthetic.harmonic import LENGTH, REGIMES, NoisySignals, draw_signals, linear_floor
 from rearview.embed import Learned
 from rearview.models.blocks.stack import Block, BlockSettings, Stack
 from rearview.train.evaluation import evaluation_mode
@@ -93,7 +93,7 @@ class Restorer(nn.Module):
         return self.positions(self.values(noisy[:, None, :, None]))
 
 
-class HarmonicTrial(Trial[Signals]):
+class HarmonicTrial(Trial[NoisySignals]):
     """A restorer that learns the clean signal, and its test signals."""
 
     network: Restorer
@@ -106,12 +106,12 @@ class HarmonicTrial(Trial[Signals]):
             raise SettingsError(
                 f"tested is {size.tested}; so few signals are not of all regimes ({', '.join(REGIMES)}): test more."
             )
-        self.tested = Signals(*(part.to(device) for part in (drawn.noisy, drawn.clean, drawn.regime)))
+        self.tested = NoisySignals(*(part.to(device) for part in (drawn.noisy, drawn.clean, drawn.regime)))
 
-    def batch(self, index: Int[Tensor, " window"], /) -> Signals:
+    def batch(self, index: Int[Tensor, " window"], /) -> NoisySignals:
         return draw_signals(len(index), self.size.length, device=self.device)
 
-    def loss(self, model: nn.Module, batch: Signals, /) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    def loss(self, model: nn.Module, batch: NoisySignals, /) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         errors = (model(batch.noisy).float() - batch.clean).square()
         return errors.sum(), torch.full((), errors.numel(), dtype=torch.float32, device=errors.device)
 
@@ -129,7 +129,7 @@ class HarmonicTrial(Trial[Signals]):
         return {"linear_floor": linear_floor(self.size.length), "negative": negative}, arrays
 
 
-def read_operators(network: Restorer, tested: Signals) -> tuple[Arrays, float]:
+def read_operators(network: Restorer, tested: NoisySignals) -> tuple[Arrays, float]:
     """The numbers behind figure 3, and the share of the operators' absolute weight that is negative.
 
     `operators` [layer, head, query, key] of one stationary signal and `offsets` (M2) are thinned; `responses` [layer,

@@ -25,7 +25,7 @@ from rearview.estimators.base import resolve_device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look(ResultRow):
+class CurvePoint(ResultRow):
     """A point of a training curve, kept as soon as it is measured."""
 
     SCHEMA: ClassVar[int] = 1
@@ -51,7 +51,7 @@ class StoredRun:
     """A run as `out` holds it: its row, its curve and the numbers behind its figures."""
 
     row: SyntheticRow
-    looks: tuple[Look, ...]
+    looks: tuple[CurvePoint, ...]
     arrays: Arrays
 
 
@@ -125,7 +125,7 @@ def read_runs(name: str, out: Path) -> list[StoredRun]:
     made = sorted(files.known_rows(rows_file(out, name), get(name).row), key=lambda row: row.steps)
     rows = {_run_name(row.configuration): row for row in made}
     place = looks_file(out, name)
-    looks = files.read(place, Look) if place.exists() else []
+    looks = files.read(place, CurvePoint) if place.exists() else []
     runs = []
     for run_name, row in rows.items():
         own = [look for look in looks if look.run == run_name]
@@ -184,7 +184,7 @@ def make(one: StudyRun, *, out: Path, seconds: float | None = None, until: float
 
     def keep(seen: Measurement) -> None:
         for metric, value in seen.values.items():
-            look = Look(
+            look = CurvePoint(
                 study=one.study, arm=one.arm, run=run_name, began=began, step=seen.step,
                 seconds=round(seen.seconds, 3), train_loss=seen.train_loss, metric=metric, value=value,
             )  # fmt: skip

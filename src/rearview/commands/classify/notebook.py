@@ -58,7 +58,7 @@ def _judge_left_out(classifier: Classifier) -> Outcome:
     fitted = classifier.fitted_
     train = classifier.trained_on
     if train is None or not isinstance(fitted, Portfolio) or fitted.left_out is None:
-        raise SettingsError("Nothing is known here of cases that the classifier did not see; give X and y of some.")
+        raise SettingsError("This classifier holds no predictions of cases that it did not see; give X and y.")
     known = np.flatnonzero(np.isfinite(fitted.left_out).all(axis=1))
     cases = train.take(known)
     return _outcome(classifier, cases, Likelihoods(fitted.left_out[known], ()), time.perf_counter())

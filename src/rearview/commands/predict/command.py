@@ -46,7 +46,7 @@ def predict_command(
     """
     began = time.perf_counter()
     if page is not None and what_if is None:
-        raise SettingsError("page (--page) draws what a change makes; say which with what_if (--what-if).")
+        raise SettingsError("page (--page) draws the effect of a change; name the change with what_if (--what-if).")
     for flag, place in (("--out", out), ("--page", page)):
         if place is not None:
             changed = what_if if isinstance(what_if, str) else None

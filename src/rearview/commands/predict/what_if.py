@@ -21,8 +21,8 @@ MOST_HISTORY = 400
 MOST_INPUTS = 3
 THE_CHANGE = "The change"
 HONEST = (
-    "The difference is what the model found the inputs to do so far. What else would change with them, and effects "
-    "beyond what was seen, are not in it."
+    "The difference shows the effect that the inputs had in the past, as the model estimates it. It leaves out "
+    "anything else that would change with them, and effects of values that were never seen."
 )
 
 

@@ -12,7 +12,7 @@ from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.costs import COST
 from rearview.bench.rows.row import Facts, RunRow
 from rearview.bench.runs import tuning
-from rearview.bench.runs.sweep import Over, Plan, first_process, sweep
+from rearview.bench.runs.sweep import Over, Plan, Run, first_process, sweep
 from rearview.commands.console import output, print_lines, progress_stream, say
 from rearview.commands.experiments import AnyCell, possible_runs, training_lines
 from rearview.commands.reproduce.table import comparison_table, cost_table
@@ -137,12 +137,7 @@ def reproduce_command(
                 device=options.device,
                 training=training,
             )
-            # A table's own training gives way to what is asked for, as presets do.
-            runs = plan.runs(replace(cell, training={**cell.training, **(training or {})}) for cell in cells)
-            problems = [run.problem for run in runs if run.problem is not None]
-            # Where some runs can begin, the others become rows that say why not.
-            if len(problems) == len(runs) and isinstance(problems[0], SettingsError):
-                raise problems[0]
+            runs = _plan_runs(plan, cells)
             if output.get().dry_run:
                 show(preview(runs, tasks.read_rows(task, place), place)[1])
                 continue
@@ -159,6 +154,16 @@ def reproduce_command(
         )
     show(late_lines(made, count, options.seconds))
     return exit_code(made, first)
+
+
+def _plan_runs(plan: Plan, cells: Sequence[Cell]) -> list[Run]:
+    """The runs of some cells, refused where none can begin; where some can, the others become rows that say why not."""
+    # A table's own training gives way to what is asked for, as presets do.
+    runs = plan.runs(replace(cell, training={**cell.training, **(plan.training or {})}) for cell in cells)
+    problems = [run.problem for run in runs if run.problem is not None]
+    if len(problems) == len(runs) and isinstance(problems[0], SettingsError):
+        raise problems[0]
+    return runs
 
 
 def _select(selection: Selection, flags: Sequence[str], source: str, only_compare: bool) -> list[Experiment]:

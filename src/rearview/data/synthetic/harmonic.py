@@ -27,7 +27,7 @@ VIBRATO, CHIRP = 20.0, 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class Signals:
+class NoisySignals:
     """Signals with their noise and without."""
 
     noisy: Float[Tensor, "signal time"]
@@ -56,7 +56,7 @@ def draw_signals(
     noise: float = NOISE,
     generator: torch.Generator | None = None,
     device: torch.device | str = "cpu",
-) -> Signals:
+) -> NoisySignals:
     """`count` signals, each of a regime and a phase of its own; without a generator, torch's own is drawn from."""
     if length < 8:
         raise SettingsError(f"length is {length}; a harmonic signal needs at least 8 steps.")
@@ -67,7 +67,7 @@ def draw_signals(
     for period in tone_periods(length):
         clean = clean + torch.cos(2 * math.pi / period * at + phase)
     drawn = torch.randn(clean.shape, generator=generator, device=device)
-    return Signals(clean + noise * drawn, clean, regime)
+    return NoisySignals(clean + noise * drawn, clean, regime)
 
 
 def linear_floor(length: int = LENGTH, noise: float = NOISE) -> float:

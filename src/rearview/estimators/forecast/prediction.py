@@ -65,56 +65,51 @@ class Fitted(base.FittedPanel):
         return 1 if self.plan.season is None else self.plan.season.value
 
     def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
-        """Forecast from the rows before each window's start (see `Predictor`)."""
-        return _predict(self, panel, which, levels, known)
+        """Forecast from the rows before each window's start (see `Predictor`).
 
+        `known` [window, column, step], in original units, holds the future of known inputs.
+        """
+        panel = transform_panel(panel, self.spec)
+        source = self.source(panel, which)
+        portion = max(1, MOST_CELLS // (source.channels * self.lookback))
+        batches = [
+            with_future(self, panel, which, index, source.pasts(index), known)
+            for index in torch.split(torch.arange(len(which)), portion)
+        ]
+        yhat, scale = outputs(self, batches)
+        yhat = np.sort(yhat, axis=-1)  # quantiles learned apart may cross; sorting never makes them worse
+        scaler = self.scaler(panel)
+        level_of = (scaler.mean + panel.centre)[which.series, : self.targets, None]
+        spread = scaler.std[which.series, : self.targets, None]
 
-def _predict(
-    fitted: Fitted, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None
-) -> Forecasts:
-    """Forecast from the rows before each window's start.
+        blind = panel.first[which.series, : self.targets] >= which.starts[:, None]
 
-    `known` [window, column, step], in original units, holds the future of known inputs.
-    """
-    panel = transform_panel(panel, fitted.spec)
-    source = fitted.source(panel, which)
-    portion = max(1, MOST_CELLS // (source.channels * fitted.lookback))
-    batches = [
-        with_future(fitted, panel, which, index, source.pasts(index), known)
-        for index in torch.split(torch.arange(len(which)), portion)
-    ]
-    yhat, scale = outputs(fitted, batches)
-    yhat = np.sort(yhat, axis=-1)  # quantiles learned apart may cross; sorting never makes them worse
-    scaler = fitted.scaler(panel)
-    level_of = (scaler.mean + panel.centre)[which.series, : fitted.targets, None]
-    spread = scaler.std[which.series, : fitted.targets, None]
+        def original(scaled: NDArray[np.float32]) -> Array:
+            cells = undo_transform(scaled.astype(np.float64) * spread + level_of, self.spec)
+            cells[blind] = np.nan
+            return cells
 
-    blind = panel.first[which.series, : fitted.targets] >= which.starts[:, None]
-
-    def original(scaled: NDArray[np.float32]) -> Array:
-        cells = undo_transform(scaled.astype(np.float64) * spread + level_of, fitted.spec)
-        cells[blind] = np.nan
-        return cells
-
-    intervals, notes = _intervals(fitted, yhat, scale, levels)
-    findings = tuple(_about_past(fitted, panel, which, scaler, blind))
-    quantiles = fitted.task.quantiles
-    mean = original(yhat[..., quantiles.index(0.5) if quantiles else 0])
-    bounds = {level: (original(low), original(high)) for level, (low, high) in intervals.items()}
-    infinite = np.any([np.isinf(side) for sides in bounds.values() for side in sides], axis=(0, 3)) if bounds else False
-    if (broken := ~blind & (infinite | ~np.isfinite(mean).all(axis=2))).any():
-        raise InputError(
-            f"The forecast of {listing(_list_names(panel, which, broken))} is not a finite number: its values are too "
-            "large to compute with, or some are not real; look at the largest ones, and name those that stand for "
-            "missing with sentinels (--sentinels)."
+        intervals, notes = _intervals(self, yhat, scale, levels)
+        findings = tuple(_about_past(self, panel, which, scaler, blind))
+        quantiles = self.task.quantiles
+        mean = original(yhat[..., quantiles.index(0.5) if quantiles else 0])
+        bounds = {level: (original(low), original(high)) for level, (low, high) in intervals.items()}
+        infinite = (
+            np.any([np.isinf(side) for sides in bounds.values() for side in sides], axis=(0, 3)) if bounds else False
         )
-    return Forecasts(
-        series=which.series,
-        mean=mean,
-        intervals=bounds,
-        notes=(*notes, *(finding.message for finding in findings)),
-        findings=findings,
-    )
+        if (broken := ~blind & (infinite | ~np.isfinite(mean).all(axis=2))).any():
+            raise InputError(
+                f"The forecast of {listing(_list_names(panel, which, broken))} is not a finite number: its values are "
+                "too large to compute with, or some are not real; look at the largest ones, and name those that stand "
+                "for missing with sentinels (--sentinels)."
+            )
+        return Forecasts(
+            series=which.series,
+            mean=mean,
+            intervals=bounds,
+            notes=(*notes, *(finding.message for finding in findings)),
+            findings=findings,
+        )
 
 
 def outputs(fitted: Fitted, batches: list[Batch]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from rearview.core.errors import SettingsError
-from rearview.models.adapters.contract import Around, refuse_unsuitable
+from rearview.models.adapters.contract import AdapterBase, refuse_unsuitable
 from rearview.models.attention_free.dlinear import ChannelLinear
 from rearview.models.contract import Marks, Model, Past, Real, Steps
 
@@ -24,7 +24,7 @@ class Settings:
     """Settings of the channel heads: they have none."""
 
 
-class Adapter(Around):
+class Adapter(AdapterBase):
     """A network whose output layers belong to one channel each."""
 
     def __init__(self, network: Model, settings: Settings, within: str) -> None:
@@ -47,7 +47,7 @@ class Adapter(Around):
 
 def _shared_layers(network: Model) -> Iterator[tuple[nn.Module, str, nn.Linear | ChannelLinear]]:
     """Owner, attribute name and layer of each output layer that all channels share."""
-    if isinstance(network, Around):
+    if isinstance(network, AdapterBase):
         yield from _shared_layers(network.network)
         return
     for name, layer in network.named_children():

@@ -12,7 +12,7 @@ from rearview.core.errors import SettingsError
 from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real
 
 
-class Around(Model):
+class AdapterBase(Model):
     """Base of every adapter; a subclass says what is done before and after the network."""
 
     def __init__(self, network: Model, claims: ModelClaims) -> None:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from rearview.attention.contract import Weights
 from rearview.attention.shared.execution import full_precision
-from rearview.models.adapters.contract import Around, refuse_unsuitable
+from rearview.models.adapters.contract import AdapterBase, refuse_unsuitable
 from rearview.models.contract import Axes, Marks, Model, Past, Real, Steps, Token
 
 MOST_TURNS, STILL = 200, 1e-6
@@ -36,7 +36,7 @@ class Settings:
     """Principal or independent components."""
 
 
-class Adapter(Around):
+class Adapter(AdapterBase):
     """A network on principal components."""
 
     rotation: Float[Tensor, "channel component"]

@@ -27,7 +27,7 @@ from torch.nn import functional
 from rearview.attention.prime.features import standardise
 from rearview.core.errors import SettingsError
 from rearview.embed import Normalise
-from rearview.models.adapters.contract import Around, refuse_one_channel
+from rearview.models.adapters.contract import AdapterBase, refuse_one_channel
 from rearview.models.contract import Marks, Model, Past, Real, Steps
 
 _EPS = 1e-8
@@ -47,7 +47,7 @@ class Settings:
     """The number that correlations are divided by before they are weighed; learned from there on."""
 
 
-class Adapter(Around):
+class Adapter(AdapterBase):
     """A network whose forecasts are refined by leading channels."""
 
     def __init__(self, network: Model, settings: Settings, within: str) -> None:

@@ -110,7 +110,7 @@ class NeuralforecastNetwork(Model):
             try:
                 self.network: nn.Module = kind(loss=loss, **arguments)
             except Exception as problem:  # neuralforecast raises bare ones
-                raise SettingsError(f"neuralforecast can't build {name} so: {problem}") from problem
+                raise SettingsError(f"neuralforecast can't build {name} with these settings: {problem}") from problem
 
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         x, denormalise = self.normalise(past, mask)

@@ -125,8 +125,8 @@ def _places(model: PatchHost) -> Iterator[ParameterPlace]:
         products = attend.claims.reduces_to_softmax_at is not None and getattr(attend, "branches", 1) == 1
         if not isinstance(attend, Projected) or not products:
             raise SettingsError(
-                "GPT-2's weights have queries and keys whose products are scores, and values, and this network's "
-                "attention has not; build it with softmax, rbca, prime or toa (kind relu or softmax)."
+                "GPT-2's weights are the queries, keys and values of dot-product attention, which this network's "
+                "attention does not have; build it with softmax, rbca, prime or toa (kind relu or softmax)."
             )
         first, last = (part for part in block.feed_forward if isinstance(part, nn.Linear))
         maps = {"attn.c_attn": attend.qkv, "attn.c_proj": attend.out, "mlp.c_fc": first, "mlp.c_proj": last}

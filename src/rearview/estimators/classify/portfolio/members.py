@@ -1,7 +1,7 @@
 """Members of a portfolio: simple classifiers that each give a number for every class of a case.
 
 A member is fitted to training cases and says what it would have answered to each of them had it not seen it. It reads a
-`Sample`, which computes the features that several members share once.
+`CaseSample`, which computes the features that several members share once.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ LEAST_SHARE = 1e-3
 
 
 @dataclass(slots=True, eq=False)
-class Sample:
+class CaseSample:
     """Some cases as members read them."""
 
     cases: Cases
@@ -49,7 +49,7 @@ class Sample:
 class Member(Protocol):
     """A fitted classifier."""
 
-    def decide(self, sample: Sample) -> Float[Tensor, "case class"]:
+    def decide(self, sample: CaseSample) -> Float[Tensor, "case class"]:
         """A number for each class: the larger, the likelier."""
 
 
@@ -60,7 +60,7 @@ class Linear:
     blocks: tuple[Name, ...]
     ridge: Ridge
 
-    def decide(self, sample: Sample) -> Float[Tensor, "case class"]:
+    def decide(self, sample: CaseSample) -> Float[Tensor, "case class"]:
         return self.ridge.decide(sample.features(self.blocks))
 
 
@@ -71,7 +71,7 @@ class Trees:
     blocks: tuple[Name, ...]
     forest: Forest
 
-    def decide(self, sample: Sample) -> Float[Tensor, "case class"]:
+    def decide(self, sample: CaseSample) -> Float[Tensor, "case class"]:
         return log_shares(self.forest.vote(sample.features(self.blocks)))
 
 
@@ -93,7 +93,7 @@ class Neighbours(TensorRecord):
     classes: Tensor
     """How many there are."""
 
-    def decide(self, sample: Sample) -> Float[Tensor, "case class"]:
+    def decide(self, sample: CaseSample) -> Float[Tensor, "case class"]:
         distances = warped_distances(shorten(sample.values, self.values.shape[-1]), self.values, int(self.band))
         return nearest_by_class(distances, self.codes, int(self.classes))
 
@@ -139,7 +139,7 @@ class Networks:
 
     fitted: tuple[Fitted, ...]
 
-    def decide(self, sample: Sample) -> Float[Tensor, "case class"]:
+    def decide(self, sample: CaseSample) -> Float[Tensor, "case class"]:
         each = [torch.log_softmax(network_logits(one, sample.cases), dim=-1) for one in self.fitted]
         return torch.stack(each).mean(0).to(sample.values.device)
 

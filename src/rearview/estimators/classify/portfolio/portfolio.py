@@ -34,10 +34,10 @@ from rearview.estimators.classify.portfolio.blocks import (
 )
 from rearview.estimators.classify.portfolio.forest import MOST_CASES, grow_forest
 from rearview.estimators.classify.portfolio.members import (
+    CaseSample,
     Linear,
     Member,
     Networks,
-    Sample,
     Trees,
     draw_folds,
     fit_neighbours,
@@ -171,7 +171,7 @@ class Portfolio:
         with torch.inference_mode():
             for begin in range(0, len(cases), AT_ONCE):
                 some = cases.take(np.arange(begin, min(begin + AT_ONCE, len(cases))))
-                sample = Sample(some, self._read(some), self.blocks)
+                sample = CaseSample(some, self._read(some), self.blocks)
                 decisions = torch.stack([member.decide(sample).cpu() for member in self.members.values()])
                 likely.append(self.vote.combine(decisions))
         return Likelihoods(torch.cat(likely).numpy(), tuple(note_limits(cases, self.scaler, self.lookback)))
@@ -310,7 +310,7 @@ class MemberFits:
         self.folds = draw_folds(self.codes, number, self._random(0))
         self.held = np.flatnonzero(self.folds == 0)
         self.blocks: dict[Name, FeatureBlock] = {}
-        self.sample = Sample(self.cases, self.values, self.blocks)
+        self.sample = CaseSample(self.cases, self.values, self.blocks)
         self.interrupted = False
         self.entries = self._fit(session)
 

@@ -1,4 +1,4 @@
-"""What a person is told without asking: repairs, padding, and intervals that hold their own forecast."""
+"""Warnings of repairs, padding and series that nothing was learned from; intervals hold their own forecast."""
 
 import logging
 from dataclasses import replace
