@@ -121,12 +121,13 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, help="CSV to add rows to")
     options = parser.parse_args()
+    code = commit()
     if options.weights is None:
         rows = (row for seed in options.seeds.split(",") for row in train_small(int(seed), options.updates))
     else:
         rows = compare_tasks(options.data_dir, options.weights, options.device)
     for row in rows:
-        row |= {"commit": commit(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
+        row |= {"commit": code, "created": datetime.now(UTC).isoformat(timespec="seconds")}
         print(row, flush=True)
         if options.out is not None:
             new = not options.out.exists()
