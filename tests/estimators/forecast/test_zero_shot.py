@@ -2,6 +2,7 @@
 
 import re
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from rearview.estimators.base import Session
 from rearview.estimators.forecast import zero_shot
 from rearview.estimators.forecast.zero_shot import ZeroShot
 from rearview.models.patch_hosts.glance import Network
-from rearview.pretrained import weights
+from rearview.pretrained import training, weights
 from rearview.tasks.plan import Choice
 
 pytestmark = pytest.mark.usefixtures("glance_weights")
@@ -138,6 +139,48 @@ def test_constant_series_and_counts() -> None:
     counts = np.random.default_rng(0).poisson(0.4, 80).astype(float)
     made = glance(nonnegative=True).fit(series(counts)).predict()
     assert (numbers(made) >= 0).all()
+
+
+@pytest.fixture
+def mixing_weights(glance_weights: Path) -> None:
+    """The same weights in a network whose channels are read together, its gates open."""
+    attention = {"name": "mica", "gate": "added", "exclude_self": True}
+    card = replace(weights.read_card(), attention=attention)
+    alone = weights.load(weights.read_card())
+    torch.manual_seed(3)
+    network = Network(alone.shape, alone.settings, attention)
+    training.adopt_weights(network, alone.state_dict())
+    with torch.no_grad():
+        for layer in network.stack.layers:
+            layer.gate.weight.normal_()
+    weights.write(glance_weights, network.state_dict(), card)
+
+
+@pytest.mark.usefixtures("mixing_weights")
+def test_columns_are_read_together_where_the_attention_mixes_them(tmp_path: Path) -> None:
+    frame = wide()
+    other = frame.assign(wind=frame["wind"].to_numpy()[::-1].copy())
+    fitted = glance(intervals="quantile").fit(frame)
+    one, two = fitted.predict()["load"], glance(intervals="quantile").fit(other).predict()["load"]
+    assert not np.allclose(one, two)
+    maps = fitted.explain()
+    assert {name: part.shape[:3] for name, part in maps["layer 1"].items()} == {"local": (1, 2, 2), "cross": (1, 2, 2)}
+    fitted.save(tmp_path / "model")
+    pd.testing.assert_frame_equal(rv.Forecaster.load(tmp_path / "model").predict(), fitted.predict())
+    tuned = glance(training={"epochs": 1}).fit(frame, tune=True, time_limit=20)
+    assert np.isfinite(numbers(tuned.predict())).all()
+
+
+@pytest.mark.usefixtures("mixing_weights")
+def test_one_column_and_wide_tables_with_an_attention_that_mixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zero_shot, "MOST_COLUMNS", 3)
+    columns = pd.DataFrame({f"c{n}": walk(40, n) for n in range(7)}, index=pd.date_range("2024-01-01", periods=40))
+    frame = columns.rename_axis("date").reset_index()
+    made = glance(intervals="quantile").fit(frame).predict(level=[])
+    assert np.isfinite(numbers(made)).all()
+    # Groups of 3, 2 and 2: the last two columns are forecast as by themselves.
+    pair = glance(intervals="quantile").fit(frame[["date", "c5", "c6"]]).predict(level=[])
+    np.testing.assert_allclose(numbers(made[["date", "c5", "c6"]]), numbers(pair), rtol=1e-4, atol=1e-4)
 
 
 def test_a_long_past_is_cut_with_a_note() -> None:
