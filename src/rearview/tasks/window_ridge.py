@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 Array = NDArray[np.float64]
 
@@ -89,6 +88,8 @@ def fit(
 
     `about` [variable, feature] describes the variables.
     """
+    from threadpoolctl import threadpool_limits
+
     with threadpool_limits(1, user_api="blas"):  # several threads wait for one another: on a busy machine for long
         return _fit(series, lookback, horizon, season, own, about)
 
