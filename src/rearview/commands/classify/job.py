@@ -4,6 +4,7 @@ Or from a saved classifier and a file of new cases to their classes.
 """
 
 import hashlib
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -138,7 +139,7 @@ class Outcome:
             are = (
                 f"of {quantity(unsure, 'case')} it is less than {100 * UNSURE:.0f} % sure"
                 if unsure
-                else (f"it is at least {100 * UNSURE:.0f} % sure of every case")
+                else (f"it is at least {math.floor(100 * self.probabilities.max(axis=1).min())} % sure of every case")
             )
             listed = ", ".join([*named[:MOST_NAMED], *(["..."] if len(named) > MOST_NAMED else [])])
             return f"{teller} takes {quantity(len(self.test), 'case')} for {listed}; {are}."

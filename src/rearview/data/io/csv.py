@@ -38,6 +38,7 @@ _FOREIGN = {
     b"<?xml": "an XML document",
     b"\x89HDF": "an HDF5 file",
     b"SQLite format": "an SQLite database",
+    b"\x93NUMPY": "a numpy array",
     b"INSERT INTO": "an SQL script",
     b"CREATE TABLE": "an SQL script",
     b"-- MySQL dump": "an SQL script",
