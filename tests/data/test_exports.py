@@ -168,6 +168,58 @@ EXPORTS = {
         HOURS,
         ("date parts",),
     ),
+    "days in the first of their rows": Export(
+        lines(
+            "Date,Hour,MW",
+            [("" if t.hour else f"{t:%Y-%m-%d}") + f",{t.hour},{v}" for t, v in zip(HOURS, VALUES, strict=True)],
+        ),
+        HOURS,
+        ("date parts",),
+    ),
+    "days of the year": Export(lines("date,v", rows("{t:%Y%j},{v}", DAYS)), DAYS),
+    "pages marked between rows": Export(
+        lines("date,v", rows("{t:%Y-%m-%d},{v}", DAYS)[:9], "# page 2", rows("{t:%Y-%m-%d},{v}", DAYS)[9:]),
+        DAYS,
+        ("remark",),
+    ),
+    "crowns": Export(lines("dato;sum", rows("{t:%Y-%m-%d};{g} kr.", DAYS)), DAYS, ("notation",)),
+    "reais": Export(lines("data;valor", rows("{t:%Y-%m-%d};R$ {g}", DAYS)), DAYS, ("notation",)),
+    "a box, merged ids, dollars": Export(
+        lines(
+            _BOX,
+            "| store | day | amount |",
+            _BOX,
+            *(first_of(f"| {name} ", rows("| {t:%Y-%m-%d} | ${v:,} |", DAYS)) for name in ("A", "B")),
+            _BOX,
+        ).replace("\n| 2", "\n|   | 2"),
+        DAYS,
+        ("filled down", "notation"),
+        ids=("A", "B"),
+    ),
+    "a title, years in the first of their rows, euros, a sum": Export(
+        lines(
+            "Report",
+            "",
+            "Jahr;Monat;Umsatz",
+            [(line[4:] if n % 12 else line) for n, line in enumerate(rows("{t.year};{t.month};{g} €", MONTHS))],
+            "Summe;;9,00 €",
+        ),
+        MONTHS,
+        ("date parts", "total", "notation"),
+    ),
+    "spans, German numbers, a remark": Export(
+        lines(
+            "von;bis;Last",
+            rows("{t:%Y-%m-%d %H:%M};{e:%Y-%m-%d %H:%M};{g}", HOURS),
+            ";;",
+            "Stand: heute; ohne Gewähr",
+        ),
+        HOURS,
+        ("thousands", "remark"),
+    ),
+    "a name with another separator": Export(
+        lines('"date";"sale,s"', rows('"{t:%Y-%m-%d}";"{g}"', DAYS)), DAYS, ("thousands",)
+    ),
     "columns of an object": Export(json.dumps({"date": [f"{t:%Y-%m-%d}" for t in DAYS], "sales": VALUES}), DAYS),
     "columns of objects": Export(
         json.dumps({"date": {n: f"{t:%Y-%m-%d}" for n, t in enumerate(DAYS)}, "sales": dict(enumerate(VALUES))}), DAYS
@@ -297,3 +349,21 @@ def test_days_or_months_in_doubt_tell_no_step(tmp_path: Path) -> None:
 def test_a_script_of_a_database_is_no_table(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is an SQL script"):
         load(write(tmp_path, "INSERT INTO sales (day, amount) VALUES\n('2023-01-01', 5);\n"))
+
+
+def test_a_header_that_libraries_divide_otherwise_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="can't be read"):
+        load(write(tmp_path, '"time","price"1.5","6"\n' + lines(rows('"{t:%Y-%m-%d}","{v}"', DAYS))))
+
+
+@pytest.mark.parametrize("text", ["-----\n", "+----+\n| a |\n+----+\n", "-----\n\n-----\n"])
+def test_a_drawing_without_rows_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is empty|has a header but no rows"):
+        load(write(tmp_path, text))
+
+
+def test_a_remark_with_more_marks_than_the_header_is_no_row(tmp_path: Path) -> None:
+    text = lines("date;load;", rows("{t:%Y-%m-%d};{v};", DAYS), ";;", "As of: today; no; warranty; of any; kind")
+    panel = load(write(tmp_path, text))
+    assert first_column(panel, 0) == VALUES
+    assert [one.place for one in panel.findings if one.what == "remark"] == ["line 43"]  # type: ignore[attr-defined]

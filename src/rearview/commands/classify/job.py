@@ -4,6 +4,7 @@ Or from a saved classifier and a file of new cases to their classes.
 """
 
 import hashlib
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -135,9 +136,10 @@ class Outcome:
         if not self.labelled:
             named = [f"{label} ({count:,})" for label, count in self.counts if count]
             listed = ", ".join([*named[:MOST_NAMED], *(["..."] if len(named) > MOST_NAMED else [])])
-            unsure = int((self.probabilities.max(axis=1) < UNSURE).sum())
+            highest = self.probabilities.max(axis=1)
+            unsure = int((highest < UNSURE).sum())
             sure = f"less than {100 * UNSURE:.0f} % sure of {quantity(unsure, 'case')}"
-            sure = sure if unsure else f"at least {100 * UNSURE:.0f} % sure of every case"
+            sure = sure if unsure else f"at least {math.floor(100 * highest.min())} % sure of every case"
             return f"{teller} predicts {listed} for {quantity(len(self.test), 'case')}; it is {sure}."
         confusion, commonest = self.confusion, self.commonest
         right = round(confusion.accuracy * len(self.test))

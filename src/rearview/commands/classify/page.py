@@ -105,6 +105,7 @@ def _example(outcome: Outcome, case: int) -> Example:
         share=float(chances.max()),
         values=outcome.test.series[case],
         truth=float(chances[classes.index(label)]) if label in classes else 0.0,
+        channels=outcome.test.columns,
     )
 
 
@@ -139,7 +140,14 @@ def prediction_summary(outcome: Outcome, command: str) -> PredictionSummary:
         ),
         unsure=tuple(_unsure_cases(outcome)),
         examples=tuple(
-            Example(outcome.test.names[case], label, label, float(sure[case]), outcome.test.series[case])
+            Example(
+                outcome.test.names[case],
+                label,
+                label,
+                float(sure[case]),
+                outcome.test.series[case],
+                channels=outcome.test.columns,
+            )
             for label, _ in outcome.counts
             for case in sorted(np.flatnonzero(said == label), key=lambda case: -sure[case])[: 2 * EXAMPLES]
         ),

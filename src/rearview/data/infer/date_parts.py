@@ -56,6 +56,7 @@ def join_clock(table: Table, time: str, left_out: Collection[str] = ()) -> tuple
     for clock in clocks:
         cells = _texts(table, clock)
         times = _slot_times(cells) if clock.casefold() in _SLOT_NAMES else [_time_of_day(cell) for cell in cells]
+        days = _repeat_days(days, times)
         # A total has no time of day, and a day may be written wrong; such rows are dealt with as others of their kind.
         both = sum(
             moment is not None and _DAY.fullmatch(day) is not None for day, moment in zip(days, times, strict=True)
@@ -72,6 +73,14 @@ def _texts(table: Table, name: str) -> list[str]:
     column = table.fetch(name)
     cells = zip(column.to_list(), column.is_null().to_list(), strict=True)
     return ["" if missing else str(cell).strip().removesuffix(" 00:00:00") for cell, missing in cells]
+
+
+def _repeat_days(days: list[str], times: list[str | None]) -> list[str]:
+    """Days, each in the empty cells below it too, where these have a time of day."""
+    filled: list[str] = []
+    for day, moment in zip(days, times, strict=True):
+        filled.append(day or (filled[-1] if filled and moment is not None else ""))
+    return filled
 
 
 def _slot_times(cells: list[str]) -> list[str | None]:
@@ -107,7 +116,7 @@ def join_date_parts(table: Table, year: str) -> tuple[Table, tuple[str, ...]] | 
     if not part:
         return None
     names = [year, units[part], *([units["day"]] if part == "month" and units["day"] else [])]
-    texts = [_texts(table, name) for name in names]
+    texts = [[text.removesuffix(".0") for text in _texts(table, name)] for name in names]
     parts = [
         _fill_down(texts[0]),
         *([_write_part(unit, cell) for cell in column] for unit, column in zip((part, "day"), texts[1:], strict=False)),

@@ -40,7 +40,10 @@ India has a comma between every two digits above the thousands.
 """
 _OTHER_NOTATION = re.compile(r"[+-]?\d[\d.,' ]*,[\d.,' ]*\d")
 _TRUTH = {"true": 1.0, "false": 0.0}
-_CURRENCY = r"US\$|[$€£¥₹]|USD|EUR|GBP|CHF|JPY"
+_CURRENCY = (
+    r"(?:US|AU|CA|NZ|HK|A|C|R)?\$|[€£¥₹₽₺₩₪]|USD|EUR|GBP|CHF|JPY|AUD|CAD|NZD|INR|CNY|BRL|SEK|NOK|DKK|PLN|CZK|HUF|ZAR|"
+    r"TRY|MXN|kr\.?|zł|Kč|Ft|Fr\.|Rs\.?"
+)
 _SIZES = {"k": 1e3, "K": 1e3, "tsd": 1e3, "M": 1e6, "mn": 1e6, "mio": 1e6, "B": 1e9, "bn": 1e9, "mrd": 1e9}
 _DRESSED = re.compile(
     rf"'?(?P<bracket>\()?\s*(?P<minus>[-+−]?)\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[-+−]?)\s*"
@@ -50,7 +53,9 @@ _DRESSED = re.compile(
 )
 """A number with a sign of a currency or per cent, a unit, the mark of a footnote, or as accounts write a loss."""
 _SPACED = re.compile(r"[1-9]\d{0,2}(?:(?P<mark>['’\u00a0\u202f ])\d{3})(?:(?P=mark)\d{3})*(?:[.,]\d+)?")
-_POINT_CURRENCIES = ("$", "US$", "USD", "£", "GBP", "¥", "JPY", "₹")
+_POINT_CURRENCIES = (
+    "$", "US$", "USD", "AU$", "A$", "AUD", "NZ$", "NZD", "HK$", "£", "GBP", "¥", "JPY", "CNY", "₹", "INR", "Rs", "Rs.",
+)  # fmt: skip
 """Currencies of countries that write a decimal point."""
 
 

@@ -100,7 +100,7 @@ def missing_ids(column: TableColumn) -> NDArray[np.bool_]:
 
     missing = np.asarray(column.is_null().to_numpy())
     if column.dtype == nw.String:
-        missing = missing | (column == "").fill_null(True).to_numpy()
+        missing = missing | (column.str.strip_chars() == "").fill_null(True).to_numpy()
     return missing
 
 

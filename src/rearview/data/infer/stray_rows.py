@@ -60,6 +60,8 @@ def find_stray_rows(
         elif one.row in leading and filled and wordy and not any(map(_has_number, filled.values())):
             stray.append(StrayRow(one.row, "units", next(iter(filled.values()))))
             leading.add(one.row + 1)
+        elif one.value.startswith("#") and not filled:
+            stray.append(StrayRow(one.row, "remark", one.value))
         elif words is not None:
             stray.append(StrayRow(one.row, "total", words))
         elif one.row in trailing and one.value and not any(map(_has_number, filled.values())):
@@ -74,8 +76,10 @@ def trailing_remarks(table: Table, rows: Sequence[int]) -> set[int]:
     last = len(table.fetch(table.names[0])) - 1
     remarks: set[int] = set()
     for row in reversed(rows):
+        if row != last - len(remarks):
+            break
         cells = [table.fetch(name)[row] for name in table.names]
-        if row != last - len(remarks) or any(cell is not None and _has_number(str(cell)) for cell in cells):
+        if any(cell is not None and _has_number(str(cell)) for cell in cells):
             break
         remarks.add(row)
     return remarks

@@ -159,6 +159,15 @@ def moments_in(numbers: NDArray[np.int64]) -> tuple[Stamps, str] | None:
     return days + (3600 * hours + 60 * minutes + seconds).astype("timedelta64[s]"), f"%Y%m%d{shape}"
 
 
+def days_of_years_in(numbers: NDArray[np.int64]) -> Stamps | None:
+    """Numbers such as 2024031 as days; None unless every one of them is the number of a day of 1800 to 2199."""
+    if len(numbers) == 0 or numbers.min() < 1_800_001 or numbers.max() > 2_199_366:
+        return None
+    years = (numbers // 1000 - 1970).astype("datetime64[Y]")
+    days = years.astype("datetime64[D]") + (numbers % 1000 - 1)
+    return days.astype("datetime64[us]") if np.all(days.astype("datetime64[Y]") == years) else None
+
+
 def months_in(numbers: NDArray[np.int64]) -> Stamps | None:
     """Numbers such as 202401 as first days of months; None unless every one of them is a month of 1800 to 2199."""
     if len(numbers) == 0 or numbers.min() < 180_001 or numbers.max() > 219_912:

@@ -15,7 +15,14 @@ import numpy as np
 
 from rearview.core.errors import InputError
 from rearview.data.infer.problems import MOST_NAMED, MessyData, Problem, Repair
-from rearview.data.infer.timestamp_text import Unreadable, moments_in, months_in, read_integers, read_stamps
+from rearview.data.infer.timestamp_text import (
+    Unreadable,
+    days_of_years_in,
+    moments_in,
+    months_in,
+    read_integers,
+    read_stamps,
+)
 from rearview.data.infer.wall_time import to_utc, to_wall_time, zone_of
 from rearview.data.io.table import Table, TableColumn
 from rearview.data.panel import Finding, Layout
@@ -288,6 +295,8 @@ def _read_counts(name: str, numbers: Stamps, options: ReadOptions) -> "Times | t
     # A step in whole numbers says that they are not dates.
     if options.freq is not None and options.freq.unit == "int":
         return Times(numbers, "integer")
+    if name.casefold() in _DAY_NAMES and (days := days_of_years_in(numbers)) is not None:
+        return Times(days, "text", format="%Y%j")
     if name.casefold() in YEAR_NAMES and _YEARS[0] <= numbers.min() and numbers.max() <= _YEARS[1]:
         return Times((numbers - 1970).astype("datetime64[Y]").astype("datetime64[us]"), "text", format="%Y")
     if name.casefold() in (*MONTH_NAMES, *_DAY_NAMES) and (months := months_in(numbers)) is not None:

@@ -38,6 +38,7 @@ _FOREIGN = {
     b"<?xml": "an XML document",
     b"\x89HDF": "an HDF5 file",
     b"SQLite format": "an SQLite database",
+    b"\x93NUMPY": "a numpy array",
     b"INSERT INTO": "an SQL script",
     b"CREATE TABLE": "an SQL script",
     b"-- MySQL dump": "an SQL script",
@@ -46,6 +47,8 @@ _FOREIGN = {
 _RULE = re.compile(rb"(?m)^[ |+]*[-=]{3,}[-=:|+ ]{2,}$")
 """A line that is drawn between rows, as database shells and lists do."""
 _BORDERS = re.compile(rb"(?m)^ *\|(.*)\| *$")
+_PADDING = re.compile(rb" *\| *")
+_INDENT = re.compile(rb"(?m)^ +| +$")
 _SPACES = re.compile(r" +")
 _STAMP_WITHOUT_SPACES = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\S*")
 _GUARDED = r"""^(?:=".*"|'.*')$"""
@@ -195,17 +198,19 @@ def _without_drawing(path: Path, content: bytes | None, start: bytes) -> bytes |
     Lines keep their numbers: one that is drawn becomes an empty one.
     """
     text = start.replace(b"\r\n", b"\n")
+    plain = None
     if _RULE.search(text):
         whole = (path.read_bytes() if content is None else content).replace(b"\r\n", b"\n")
-        return _BORDERS.sub(rb"\1", _RULE.sub(b"", whole))
+        plain = content = _INDENT.sub(b"", _PADDING.sub(b"|", _BORDERS.sub(rb"\1", _RULE.sub(b"", whole))))
+        text = content[:_SAMPLE_BYTES]
     records = [_SPACES.split(line.strip()) for line in text.decode("utf-8-sig", errors="replace").split("\n")[:-1]]
     records = [record for record in records if record != [""]]
     width = len(records[0]) if records else 0
     marked = any(mark in name for name in (records[0] if records else ()) for mark in _SEPARATORS)
     if marked or width < 2 or len(records) < 3 or any(len(record) != width for record in records):
-        return None
+        return plain
     if not all(_STAMP_WITHOUT_SPACES.fullmatch(row[0]) and _has_values(row[1:]) for row in records[1:]):
-        return None
+        return plain
     whole = path.read_bytes() if content is None else content
     return b"\n".join(b"\t".join(line.split()) for line in whole.splitlines())
 
@@ -224,16 +229,20 @@ def _find_separator(path: Path, lines: str) -> tuple[str, int]:
     said = re.match(r"(?i)sep=(.)[\r\n]", lines)
     if said is not None:
         return said[1], 1
-    separator, above, best = ",", 0, (False, 0.0, 1)
+    # Lines that are empty stand above the header in any case.
+    blank = lines[: len(lines) - len(lines.lstrip("\r\n"))].count("\n")
+    separator, above, best = ",", blank, (False, 0.0, 1, False)
     for mark in _SEPARATORS:
         try:
             records = _sample(path, lines, mark)
         except InputError:
             continue  # divided by the wrong mark, a long line is one cell
-        first = _count_lines_above(records)
+        first = max(blank, _count_lines_above(records))
         widths = [len(record) for record in records[first:] if record]
         if widths and widths[0] > 1:
-            score = (len(widths) > 1, sum(width == widths[0] for width in widths) / len(widths), widths[0])
+            # Of two that divide rows alike, the one that leaves no quotation mark inside a name.
+            whole = not any('"' in name for name in next(filter(None, records[first:])))
+            score = (len(widths) > 1, sum(width == widths[0] for width in widths) / len(widths), widths[0], whole)
             if score > best:
                 separator, above, best = mark, first, score
     return separator, above
@@ -384,6 +393,8 @@ def read_csv(dialect: Dialect, text_columns: Collection[str], decimal: str | Non
     rows = np.flatnonzero(~blank) if blank.any() else None
     if rows is not None:
         frame = frame[rows.tolist()]
+        places = {row: place for place, row in enumerate(rows.tolist())}
+        surplus = tuple((places[row], fields) for row, fields in surplus if row in places)
     if len(frame) == 0:
         raise InputError(f"{dialect.path} has a header but no rows.")
     comma_groups = False
@@ -476,6 +487,11 @@ def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> tuple[Frame
         frame = read(() if dialect.decimal_comma else numeric)
     except pl.exceptions.NoDataError as error:
         raise InputError(f"{dialect.path} has a header but no rows.") from error
+    except pl.exceptions.SchemaError as error:
+        # Libraries differ on where a header with a stray mark ends.
+        raise InputError(
+            f"{dialect.path}: the header can't be read as names; look for a quotation mark or a line end in it."
+        ) from error
     except pl.exceptions.ComputeError:
         surplus = tuple(
             (row - dialect.header, len(record))

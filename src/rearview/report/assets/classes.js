@@ -26,11 +26,11 @@
       color: colours.hues[row % colours.hues.length], width: 1.4,
       dash: row < colours.hues.length ? "solid" : "dot",
     });
-    const name = (row) => `channel ${row + 1}`;
+    const name = (row) => Figures.cut(example.names[row], 30);
     const traces = example.channels.map((values, row) => Figures.line(steps, values, look(row), name(row)));
     const items = example.channels.map((values, row) => ({ text: name(row), y: Figures.last(values), ...look(row) }));
     draw("examples", traces, {
-      items, yName: "value, original units", yRange: Figures.range(example.channels), integer: true,
+      items, yName: "value", yRange: Figures.range(example.channels), integer: true,
       xTitle: many ? "step (colours repeat, dotted)" : "step", xRange: wholeRange(steps.at(-1)),
     }, colours, `${example.name} of class ${example.label}, ${count(example.channels.length, "channel")}.`);
     const subject = document.createElement("b");

@@ -16,11 +16,11 @@
     const colours = Figures.theme();
     const steps = one.channels[0].map((_, row) => 1 + row * one.every);
     const look = (row) => ({ color: colours.hues[row % colours.hues.length], width: 1.4 });
-    const name = (row) => `channel ${row + 1}`;
+    const name = (row) => Figures.cut(one.names[row], 30);
     const several = one.channels.length > 1 && one.channels.length <= colours.hues.length;
     const items = one.channels.map((values, row) => ({ text: name(row), y: Figures.last(values), ...look(row) }));
     draw(`confused-${place}`, one.channels.map((values, row) => Figures.line(steps, values, look(row), name(row))), {
-      items: several ? items : [], yName: "original units", yRange: Figures.range(one.channels), integer: true, xTitle: "step",
+      items: several ? items : [], yName: one.channels.length > 1 ? "value" : name(0), yRange: Figures.range(one.channels), integer: true, xTitle: "step",
       xRange: wholeRange(steps.at(-1)),
     }, colours, `${words(one).join(", ")} ${count(one.channels.length, "channel")}.`);
   }

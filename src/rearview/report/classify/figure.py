@@ -47,7 +47,7 @@ def draw_cases(examples: Sequence[Example]) -> "Figure":
         place = (number // columns + 1, number % columns + 1)
         steps = np.arange(1, one.values.shape[1] + 1)
         for channel, values in enumerate(one.values[:MOST_CHANNELS]):
-            colour, name = HUES[channel % len(HUES)], f"channel {channel + 1}"
+            colour, name = HUES[channel % len(HUES)], one.channel_name(channel)
             add_line(figure, place, steps, values, name, colour, showlegend=number == 0 and len(one.values) > 1)
     return figure
 

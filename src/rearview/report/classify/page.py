@@ -56,6 +56,12 @@ class Example:
     """[channel, time] in original units, NaN where a value is missing."""
     truth: float = math.nan
     """The probability that it gives to the true class."""
+    channels: tuple[str, ...] = ()
+    """The names of the channels, where the data have any."""
+
+    def channel_name(self, place: int) -> str:
+        """What a channel is called."""
+        return self.channels[place] if self.channels else f"channel {place + 1}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +192,7 @@ def encode_examples(shown: Sequence[Example], budget: int = BUDGET) -> tuple[dic
                 "share": round(example.share, 4),
                 "every": every,
                 "channels": [round_digits(channel[::every]) for channel in example.values[:MOST_CHANNELS]],
+                "names": [example.channel_name(place) for place in range(min(channels, MOST_CHANNELS))],
             }
         )
     return {"examples": examples}, tuple(notes)
