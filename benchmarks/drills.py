@@ -369,17 +369,21 @@ def inputs(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     return tally
 
 
+SAVED = ("forecaster", "glance", "ensemble", "effects", "detector", "detectors", "classifier", "classifiers")
+"""Every kind of model that is saved: networks by name, and portfolios of forecasters, detectors and classifiers."""
+
+
 def models(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     """Mutated model folders, many with checksums in order: they load and answer, or are refused in a sentence."""
     tally = Tally()
     ended = fork(lambda: _fit_each(work), work / "log")
     assert ended.code == 0, ended.said
-    kinds = ("forecaster", "detector", "classifier", "ensemble", "portfolio")
     for number in rounds:
         draw, folder = random.Random(f"{seed} models {number}"), work / f"{number}"
-        kind = kinds[number % len(kinds)]
+        kind = SAVED[number % len(SAVED)]
         shutil.copytree(work / kind, folder / "model")
-        shutil.copy(work / "x.csv", folder)
+        for file in work.glob("*.csv"):
+            shutil.copy(file, folder)
         _mutants.damage_model(draw, folder / "model")
         _judge(tally, number, fork(lambda kind=kind, folder=folder: _use(kind, folder), folder / "log"), kind, folder)  # type: ignore[misc]
     return tally
@@ -394,15 +398,27 @@ def _fit_each(work: Path) -> int:
     cases = np.random.default_rng(0).normal(size=(24, 2, 12))
     Classifier(**small).fit(cases, np.arange(24) % 2).save(work / "classifier")  # type: ignore[arg-type]
     Forecaster(horizon=3, device="cpu").fit(frame, quick=True).save(work / "ensemble")
-    Classifier(device="cpu").fit(cases, np.arange(24) % 2).save(work / "portfolio")
+    Classifier(device="cpu").fit(cases, np.arange(24) % 2).save(work / "classifiers")
+    Forecaster("glance", horizon=3, device="cpu").fit(frame).save(work / "glance")
+    Detector(lookback=8, device="cpu").fit(frame).save(work / "detectors")
+    promoted = frame.assign(promo=np.arange(80) % 5 == 0)
+    promoted["a"] += promoted["promo"]
+    promoted.to_csv(work / "promoted.csv", index=False)
+    ahead = frame["date"].tail(3) + np.timedelta64(3, "D")
+    ahead.to_frame("date").assign(promo=1).to_csv(work / "ahead.csv", index=False)
+    Forecaster(horizon=3, device="cpu", known=["promo"]).fit(promoted, quick=True).save(work / "effects")
     return 0
 
 
 def _use(kind: str, folder: Path) -> int:
     model, file = str(folder / "model"), str(folder / "x.csv")
-    if kind in ("forecaster", "ensemble"):
-        return command_line(["predict", model, file, "--device", "cpu", "--out", str(folder / "next.csv")])
-    if kind == "detector":
+    next_ = ["--device", "cpu", "--out", str(folder / "next.csv")]
+    if kind in ("forecaster", "glance", "ensemble"):
+        return command_line(["predict", model, file, *next_])
+    if kind == "effects":
+        ahead = ["--future", str(folder / "ahead.csv")]
+        return command_line(["predict", model, str(folder / "promoted.csv"), *ahead, *next_])
+    if kind in ("detector", "detectors"):
         return command_line(["detect", file, "--model", model, "--device", "cpu", "--out", str(folder / "out")])
     try:
         Classifier.load(model, device="cpu").predict(np.random.default_rng(1).normal(size=(4, 2, 12)))

@@ -129,7 +129,8 @@ def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compar
     parts, ahead = [], f"Over the next {steps.several}"
     if same_unit and len(known) == len(looks):
         total, before = sum(look.mean for look in looks), sum(look.before for look in looks)
-        change = f", {_change(total / before - 1)} {compared}" if before > 0 and compared else ""
+        share = total / before - 1 if before > 0 else math.nan
+        change = f", {_change(share)} {compared}" if math.isfinite(share) and compared else ""
         sum_words = f"{round_to(total, abs(total), 1)}{steps.per}{change}"
         parts.append(f"{ahead}, {len(looks):,} series will together be about {sum_words}.")
         ahead = ""
@@ -159,7 +160,7 @@ def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compar
 def _name_each(names: tuple[str, ...], looks: list[Outlook], compared: str) -> str:
     """Where each of a few variables goes, the one that rises most first."""
     order = sorted(range(len(looks)), key=lambda place: -looks[place].change)
-    words = []
+    words: list[str] = []
     for place in order:
         percent, rises = round(100 * abs(looks[place].change)), looks[place].change > 0
         way = f"about {percent} % {'higher' if rises else 'lower'}" if percent else "about as high"
