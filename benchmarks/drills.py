@@ -363,9 +363,12 @@ def inputs(rounds: Iterator[int], seed: int, work: Path) -> Tally:
         folder = work / f"{number}"
         folder.mkdir()
         asked = _mutants.input_command(random.Random(f"{seed} inputs {number}"), folder)
-        _judge(
-            tally, number, fork(lambda asked=asked: command_line(asked), folder / "log"), " ".join(asked[:2]), folder
-        )  # type: ignore[misc]
+        others = {
+            path: path.read_bytes() for path in (folder / "x.csv", folder / "out" / _mutants.MINE) if path.exists()
+        }
+        ended = fork(lambda asked=asked: command_line(asked), folder / "log")  # type: ignore[misc]
+        lost = [path.name for path, content in others.items() if not path.exists() or path.read_bytes() != content]
+        _judge(tally, number, ended, " ".join(asked[:2]), folder, f"{lost[0]} is lost" if lost else None)
     return tally
 
 
@@ -384,7 +387,10 @@ def models(rounds: Iterator[int], seed: int, work: Path) -> Tally:
         shutil.copytree(work / kind, folder / "model")
         for file in work.glob("*.csv"):
             shutil.copy(file, folder)
-        _mutants.damage_model(draw, folder / "model")
+        if draw.random() < 0.15:  # a sound model, and rows that are not
+            _mutants.damage_rows(draw, folder / ("promoted.csv" if kind == "effects" else "x.csv"))
+        else:
+            _mutants.damage_model(draw, folder / "model")
         _judge(tally, number, fork(lambda kind=kind, folder=folder: _use(kind, folder), folder / "log"), kind, folder)  # type: ignore[misc]
     return tally
 
@@ -428,10 +434,10 @@ def _use(kind: str, folder: Path) -> int:
     return 0
 
 
-def _judge(tally: Tally, number: int, ended: Ended, what: str, folder: Path) -> None:
-    """Count a process; a folder of one that did nothing wrong goes."""
+def _judge(tally: Tally, number: int, ended: Ended, what: str, folder: Path, problem: str | None = None) -> None:
+    """Count a process that had this problem or none; a folder of one that did nothing wrong goes."""
     tally.tried += 1
-    problem = ended.problem()
+    problem = problem or ended.problem()
     if problem is None:
         for path in (*folder.rglob("forecast.csv"), *folder.rglob("next.csv")):
             cells = {
