@@ -108,6 +108,12 @@ def damage_cells(random_: random.Random, rows: list[list[str]]) -> list[list[str
     return rows
 
 
+def damage_rows(random_: random.Random, path: Path) -> None:
+    """Damage the cells of a CSV file in place."""
+    rows = [line.split(",") for line in path.read_text().splitlines()]
+    path.write_bytes(joined(damage_cells(random_, rows)))
+
+
 def csv_file(random_: random.Random, folder: Path) -> Path:
     """A damaged CSV file, plain or gz."""
     rows = random_.choice((wide_rows, long_rows))(random_)
@@ -253,12 +259,74 @@ def ts_file(random_: random.Random, folder: Path) -> Path:
     return _put(folder / "x.ts", damage_bytes(random_, content) if random_.random() < 0.4 else content)
 
 
+def case_rows(random_: random.Random) -> list[list[str]]:
+    """A header and rows of a long table of labelled cases."""
+    rows = [["unique_id", "ds", "x", "label"]]
+    cells = ((case, step) for case in range(16) for step in range(9))
+    return rows + [[f"{case}", f"{step}", f"{case % 2 + random_.random():.3f}", "ab"[case % 2]] for case, step in cells]
+
+
+def cases_command(random_: random.Random, folder: Path, out: list[str]) -> list[str]:
+    """Classification of a damaged long table of cases."""
+    good = _put(folder / "good.csv", joined(case_rows(random_)))
+    bad = _put(folder / "bad.csv", joined(damage_cells(random_, case_rows(random_))))
+    pair = random_.choice(([bad, good], [good, bad], [bad, bad]))
+    small = ["--train", "epochs=1", "--set", "width=8,heads=1,depth=1"]
+    return ["classify", *map(str, pair), *out, *small]
+
+
+def future_command(random_: random.Random, folder: Path, out: list[str]) -> list[str]:
+    """A forecast with a damaged future of a known input."""
+    past = [[*row, "promo" if not number else f"{number % 3}"] for number, row in enumerate(wide_rows(random_))]
+    ahead = [["date", "promo"], *([_date(ROWS + step), f"{step % 3}"] for step in range(3))]
+    if random_.random() < 0.5:
+        ahead[random_.randrange(1, 4)][1] = random_.choice(CELLS)
+    else:
+        ahead = damage_cells(random_, ahead)
+    files = [_put(folder / "x.csv", joined(past)), _put(folder / "ahead.csv", joined(ahead))]
+    asked = ["--known", "promo", "--horizon", "3", "--model", random_.choice(("ridge", "ets")), "--windows", "0"]
+    return ["forecast", str(files[0]), "--future", str(files[1]), *out, *asked]
+
+
+def results_command(random_: random.Random, folder: Path, out: list[str]) -> list[str]:
+    """The page of a results file that is cut off or damaged, as a full disk or an editor leaves it."""
+    kept = Path(__file__).parents[1] / "tests" / "compatibility" / "saved_by_0_1_0"
+    content = random_.choice(sorted(kept.glob("*_[12].csv"))).read_bytes()
+    cut = content[: random_.randrange(len(content))]
+    return ["report", str(_put(folder / "rows.csv", random_.choice((cut, damage_bytes(random_, content))))), *out[:2]]
+
+
+def folder_command(random_: random.Random, folder: Path, out: list[str]) -> list[str]:
+    """A forecast into a folder that has a damaged mark of a run, and a file of somebody else's."""
+    place = folder / "out"
+    place.mkdir()
+    _put(place / MINE, b"mine")
+    mark = {
+        "command": "rearview forecast", "files": ["forecast.csv", "run.json"], "moves": ["forecast.csv"],
+        "staging": ".rearview-staging-0123456789abcdef", "stale": ["report.html"], "foreign": [],
+    }  # fmt: skip
+    text = json.dumps(damage_json(random_, mark, random_.choice((1, 2, 4)))).encode()
+    names = ("../x.csv", str(folder / "x.csv"), "model/../../x.csv")
+    if random_.random() < 0.4:
+        text = json.dumps({**mark, random_.choice(("files", "stale", "moves")): [random_.choice(names)]}).encode()
+    _put(place / random_.choice((".rearview.json", "run.json")), text)
+    file = _put(folder / "x.csv", joined(wide_rows(random_)))
+    return ["forecast", str(file), *out, "--horizon", "3", "--model", "seasonal_naive", "--windows", "0"]
+
+
+MINE = "mine.csv"
+"""A file of somebody else's in the folder of a run."""
+SITUATIONS = (cases_command, future_command, results_command, folder_command)
+
+
 def input_command(random_: random.Random, folder: Path) -> list[str]:
     """A command line with a damaged file, or with a sound one and an odd option; the file lies in the folder."""
     out = ["--out", str(folder / "out"), "--device", "cpu"]
     quick = ["--model", "seasonal_naive", "--windows", "0"]
     trained = ["--model", "dlinear", "--windows", "1", "--train", "epochs=1"]
-    kind = random_.choices(("csv", "gz", "parquet", "npz", "ts", "options"), (6, 1, 4, 2, 2, 2))[0]
+    kind = random_.choices(("csv", "gz", "parquet", "npz", "ts", "options", "situation"), (6, 1, 4, 2, 2, 2, 4))[0]
+    if kind == "situation":
+        return random_.choice(SITUATIONS)(random_, folder, out)
     if kind == "ts":
         good = _put(folder / "good.ts", ts_file(random.Random(0), folder).read_bytes())
         bad = ts_file(random_, folder)
@@ -315,7 +383,9 @@ def damage_model(random_: random.Random, folder: Path) -> None:
     """Damage a saved model in place: bytes, or facts and tensors with their checksums in order."""
     import hashlib
 
-    from safetensors.numpy import load, save
+    import torch
+    from safetensors.numpy import save
+    from safetensors.torch import load
 
     from rearview.core.model_folder import checksum
 
@@ -335,7 +405,9 @@ def damage_model(random_: random.Random, folder: Path) -> None:
             if choice != 2:
                 facts = damage_json(random_, facts, random_.choice((1, 1, 2, 5)))
             if choice in (2, 4) and isinstance(facts, dict):
-                tensors = load(weights.read_bytes())
+                # numpy has no bfloat16, and loading takes the like in single precision.
+                stored = load(weights.read_bytes()).items()
+                tensors = {name: (one.float() if one.dtype == torch.bfloat16 else one).numpy() for name, one in stored}
                 for _ in range(random_.choice((1, 1, 3))):
                     _damage_tensor(random_, tensors)
                 content = save(tensors)
@@ -349,7 +421,9 @@ def damage_model(random_: random.Random, folder: Path) -> None:
 
 
 def _damage_tensor(random_: random.Random, tensors: dict[str, Any]) -> None:
-    name = random_.choice([*tensors])
+    if not tensors:
+        return
+    name = random_.choice(sorted(tensors))  # in what order a file of tensors is read differs from time to time
     array = tensors[name]
     match random_.randrange(6):
         case 0:

@@ -363,10 +363,17 @@ def inputs(rounds: Iterator[int], seed: int, work: Path) -> Tally:
         folder = work / f"{number}"
         folder.mkdir()
         asked = _mutants.input_command(random.Random(f"{seed} inputs {number}"), folder)
-        _judge(
-            tally, number, fork(lambda asked=asked: command_line(asked), folder / "log"), " ".join(asked[:2]), folder
-        )  # type: ignore[misc]
+        others = {
+            path: path.read_bytes() for path in (folder / "x.csv", folder / "out" / _mutants.MINE) if path.exists()
+        }
+        ended = fork(lambda asked=asked: command_line(asked), folder / "log")  # type: ignore[misc]
+        lost = [path.name for path, content in others.items() if not path.exists() or path.read_bytes() != content]
+        _judge(tally, number, ended, " ".join(asked[:2]), folder, f"{lost[0]} is lost" if lost else None)
     return tally
+
+
+SAVED = ("forecaster", "glance", "ensemble", "effects", "detector", "detectors", "classifier", "classifiers")
+"""Every kind of model that is saved: networks by name, and portfolios of forecasters, detectors and classifiers."""
 
 
 def models(rounds: Iterator[int], seed: int, work: Path) -> Tally:
@@ -374,13 +381,16 @@ def models(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     tally = Tally()
     ended = fork(lambda: _fit_each(work), work / "log")
     assert ended.code == 0, ended.said
-    kinds = ("forecaster", "detector", "classifier", "ensemble", "portfolio")
     for number in rounds:
         draw, folder = random.Random(f"{seed} models {number}"), work / f"{number}"
-        kind = kinds[number % len(kinds)]
+        kind = SAVED[number % len(SAVED)]
         shutil.copytree(work / kind, folder / "model")
-        shutil.copy(work / "x.csv", folder)
-        _mutants.damage_model(draw, folder / "model")
+        for file in work.glob("*.csv"):
+            shutil.copy(file, folder)
+        if draw.random() < 0.15:  # a sound model, and rows that are not
+            _mutants.damage_rows(draw, folder / ("promoted.csv" if kind == "effects" else "x.csv"))
+        else:
+            _mutants.damage_model(draw, folder / "model")
         _judge(tally, number, fork(lambda kind=kind, folder=folder: _use(kind, folder), folder / "log"), kind, folder)  # type: ignore[misc]
     return tally
 
@@ -394,15 +404,27 @@ def _fit_each(work: Path) -> int:
     cases = np.random.default_rng(0).normal(size=(24, 2, 12))
     Classifier(**small).fit(cases, np.arange(24) % 2).save(work / "classifier")  # type: ignore[arg-type]
     Forecaster(horizon=3, device="cpu").fit(frame, quick=True).save(work / "ensemble")
-    Classifier(device="cpu").fit(cases, np.arange(24) % 2).save(work / "portfolio")
+    Classifier(device="cpu").fit(cases, np.arange(24) % 2).save(work / "classifiers")
+    Forecaster("glance", horizon=3, device="cpu").fit(frame).save(work / "glance")
+    Detector(lookback=8, device="cpu").fit(frame).save(work / "detectors")
+    promoted = frame.assign(promo=np.arange(80) % 5 == 0)
+    promoted["a"] += promoted["promo"]
+    promoted.to_csv(work / "promoted.csv", index=False)
+    ahead = frame["date"].tail(3) + np.timedelta64(3, "D")
+    ahead.to_frame("date").assign(promo=1).to_csv(work / "ahead.csv", index=False)
+    Forecaster(horizon=3, device="cpu", known=["promo"]).fit(promoted, quick=True).save(work / "effects")
     return 0
 
 
 def _use(kind: str, folder: Path) -> int:
     model, file = str(folder / "model"), str(folder / "x.csv")
-    if kind in ("forecaster", "ensemble"):
-        return command_line(["predict", model, file, "--device", "cpu", "--out", str(folder / "next.csv")])
-    if kind == "detector":
+    next_ = ["--device", "cpu", "--out", str(folder / "next.csv")]
+    if kind in ("forecaster", "glance", "ensemble"):
+        return command_line(["predict", model, file, *next_])
+    if kind == "effects":
+        ahead = ["--future", str(folder / "ahead.csv")]
+        return command_line(["predict", model, str(folder / "promoted.csv"), *ahead, *next_])
+    if kind in ("detector", "detectors"):
         return command_line(["detect", file, "--model", model, "--device", "cpu", "--out", str(folder / "out")])
     try:
         Classifier.load(model, device="cpu").predict(np.random.default_rng(1).normal(size=(4, 2, 12)))
@@ -412,10 +434,10 @@ def _use(kind: str, folder: Path) -> int:
     return 0
 
 
-def _judge(tally: Tally, number: int, ended: Ended, what: str, folder: Path) -> None:
-    """Count a process; a folder of one that did nothing wrong goes."""
+def _judge(tally: Tally, number: int, ended: Ended, what: str, folder: Path, problem: str | None = None) -> None:
+    """Count a process that had this problem or none; a folder of one that did nothing wrong goes."""
     tally.tried += 1
-    problem = ended.problem()
+    problem = problem or ended.problem()
     if problem is None:
         for path in (*folder.rglob("forecast.csv"), *folder.rglob("next.csv")):
             cells = {

@@ -231,3 +231,68 @@ def test_closed_streams_do_no_harm(closed: str, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert not any(tmp_path.iterdir())
+
+
+SERIES = "date,größe\n" + "".join(f"2024-01-{day:02},{day % 7}\n" for day in range(1, 31))
+FORECAST = [
+    "forecast",
+    "x.csv",
+    "--horizon",
+    "2",
+    "--model",
+    "seasonal_naive",
+    "--windows",
+    "0",
+    "--device",
+    "cpu",
+    "--out",
+    "out",
+]
+
+
+def run_in(folder: Path, words: list[str], **environment: str) -> "subprocess.CompletedProcess[bytes]":
+    """A command of its own in a folder, with these variables of the environment."""
+    (folder / "x.csv").write_text(SERIES, encoding="utf-8")
+    asked = [sys.executable, "-m", "rearview", *words]
+    every = {**os.environ, **environment}
+    return subprocess.run(asked, cwd=folder, capture_output=True, env=every, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "cp437", "COLUMNS": "1"}],
+    ids=["a plain locale", "an old one"],
+)
+def test_letters_that_a_locale_does_not_have_end_no_run(environment: dict[str, str], tmp_path: Path) -> None:
+    done = run_in(tmp_path, [*FORECAST, "--json"], **environment)
+    assert done.returncode == 0, done.stderr
+    assert "größe" in {row["unique_id"] for row in json.loads(done.stdout.decode())["forecast"]}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="streams are closed by a POSIX shell")
+def test_closed_input_is_empty_input(tmp_path: Path) -> None:
+    command = f'"{sys.executable}" -m rearview forecast - --horizon 3 <&-'
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "rearview: standard input is empty: it has no bytes.\n")
+
+
+def test_a_dash_behind_out_is_standard_output(tmp_path: Path) -> None:
+    assert run_in(tmp_path, FORECAST).returncode == 0
+    plain, dash = (run_in(tmp_path, ["predict", "out", "x.csv", *more]) for more in ([], ["--out", "-"]))
+    assert plain.returncode == dash.returncode == 0
+    assert dash.stdout == plain.stdout != b""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes are of some file systems")
+def test_names_that_are_no_text_and_names_of_full_length(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    odd, long = os.fsdecode(b"b\xffd.csv"), "n" * 251 + ".csv"
+    for name in (odd, long):
+        Path(name).write_text(SERIES, encoding="utf-8")
+    asked = FORECAST[2:-2]
+    assert main(["forecast", odd, *asked]) == 1
+    assert "b\\udcffd.csv has a name that is no text in UTF-8" in capsys.readouterr().err
+    assert main(["forecast", long, *asked]) == 0
+    assert (tmp_path / f"rearview-{'n' * 200}" / "forecast.csv").exists()

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rearview.commands.forecast.outlook import look_out, round_to
+from rearview.commands.forecast.outlook import Steps, _together, look_out, round_to
 from rearview.data.panel_reader import read_panel
 from rearview.data.read_options import ReadOptions
 from rearview.estimators.forecast.predictor import Forecasts
+from rearview.report.forecast.views import Outlook
 
 
 def write(path: Path, columns: dict[str, Any], start: str, step: str = "D") -> Path:
@@ -133,3 +134,9 @@ def test_the_page_draws_trend_season_effect_and_the_known_input(promoted: tuple[
     assert [one["name"] for one in series["inputs"]] == ["promo"]
     assert sum(series["inputs"][0]["ahead"]) == 1
     assert promoted[1]["board"]["rows"][0][1] == "sales"
+
+
+def test_a_rise_beyond_all_numbers_has_no_percentage() -> None:
+    looks = [Outlook("", 1.0, 0.0, 2.0, before=1e-320, compared="in the last 3 days", spread=1.0)] * 2
+    words = _together(("n", "s"), looks, Steps(" a day", "3 days"), "in the last 3 days", same_unit=True)
+    assert words.startswith("Over the next 3 days, 2 series will together be about 2.00 a day.")

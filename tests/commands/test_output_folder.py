@@ -377,3 +377,28 @@ def test_a_folder_is_held_by_one_process(tmp_path: Path) -> None:
         assert (first, second) == (True, False)
     with lock_folder(tmp_path, wait=False) as again:
         assert again
+
+
+def test_a_place_that_can_not_become_a_folder_is_refused_by_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    places = {"link": "a link that leads nowhere", "n" * 300: "can't be a folder", "link/in/it": "leads nowhere"}
+    for name, reason in places.items():
+        with pytest.raises(InputError, match=reason), OutputFolder.claim(tmp_path / name, "forecast"):
+            pass
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+
+
+def test_a_stream_that_leads_to_a_file_stays_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = tmp_path / "dev"
+    devices.mkdir()
+    (devices / "stdout").symlink_to(tmp_path / "redirected")
+    (tmp_path / "redirected").touch()
+    monkeypatch.setattr("rearview.core.files._DEVICES", devices)
+    write_atomically(devices / "stdout", "rows")
+    assert (devices / "stdout").is_symlink()
+    assert (tmp_path / "redirected").read_text() == "rows"
+
+
+def test_letters_that_are_no_text_are_spelt_out(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "page", os.fsdecode(b"b\xff"))
+    assert (tmp_path / "page").read_text() == "b\\udcff"

@@ -304,7 +304,7 @@ def test_a_column_that_really_reaches_the_value_keeps_it() -> None:
     assert sentinel_cells(two, np.array([0, 3, 6]), "auto").tolist() == [True, *[False] * 5]
 
 
-@pytest.mark.parametrize("fill", [1e20, -1e34, 9.969209968386869e36, 3.4028234663852886e38, -1.7976931348623157e308])
+@pytest.mark.parametrize("fill", [1e20, 2**31 - 1, -1e34, 9.969209968386869e36, 3.4028234663852886e38, -1e308])
 def test_fill_values_are_missing_and_named(fill: float) -> None:
     frame = wide(40)
     frame.loc[[3, 17], "wind"] = fill

@@ -3,7 +3,9 @@
 Only the parser is imported here; torch and the rest come with the command that needs them.
 """
 
+import codecs
 import errno
+import io
 import os
 import shlex
 import signal
@@ -39,8 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("KMP_BLOCKTIME", "0")
     called.set(tuple(token for token in tokens if token not in {"--resume", *EVERY_FLAG}))
     try:
-        # The parser takes a dash for an option; as a path it stands for standard input.
-        words = ["/dev/stdin" if token == "-" else token for token in tokens]
+        # The parser takes a dash for an option; as a path it stands for standard input, and for output behind --out.
+        streams = ("/dev/stdout" if before == "--out" else "/dev/stdin" for before in ("", *tokens))
+        words = [stream if token == "-" else token for token, stream in zip(tokens, streams, strict=False)]
         code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()  # a full disk is told here, not by the interpreter at its end
     except BrokenPipeError:
@@ -70,12 +73,21 @@ def _interrupt(*_: object) -> None:
 
 
 def _open_streams() -> None:
-    """Lead closed streams nowhere: else a file that is opened later takes their number, and what is said goes there."""
+    """Open closed streams, which lead nowhere, and let the others take every letter.
+
+    Else a file that is opened later takes the number of a closed one, and what is said goes there.
+    """
     while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(handle)
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: SIM115
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        # A letter that a locale does not have ends no run; a locale without any but those of English means UTF-8.
+        if isinstance(stream, io.TextIOWrapper):
+            plain = codecs.lookup(stream.encoding).name == "ascii"
+            stream.reconfigure(encoding="utf-8" if plain else stream.encoding, errors="backslashreplace")
 
 
 def _answer(problem: BaseException, tokens: Sequence[str]) -> int:

@@ -65,7 +65,8 @@ def print_json(facts: Mapping[str, object]) -> None:
     from rearview.commands.run_files import plain
 
     if output.get().json:
-        sys.stdout.write(json.dumps(plain(facts), indent=1, ensure_ascii=False, default=str) + "\n")
+        escaped = (sys.stdout.encoding or "utf-8").casefold() not in ("utf-8", "utf8")
+        sys.stdout.write(json.dumps(plain(facts), indent=1, ensure_ascii=escaped, default=str) + "\n")
 
 
 def print_answer(lines: Sequence[str], facts: Callable[[], Mapping[str, object]]) -> None:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import os
 import platform
 import re
 from collections.abc import Callable, Mapping
@@ -26,13 +27,17 @@ if TYPE_CHECKING:
 
 _FORMULA = tuple("=+-@\t\r")
 """Letters with which a formula begins."""
+_MOST_STEM = 200
+"""Bytes of a file's name that the name of a folder repeats."""
 
 
 def default_folder(file: str, prefix: str = "rearview") -> Path:
     """rearview-sales for data/sales.csv.gz, rearview-sales-jsonl for sales.jsonl: files of one name keep apart."""
     path = Path("stdin" if file in STDIN else file).absolute()
     ending = Path(path.name.removesuffix(".gz")).suffix.casefold()
-    words = [prefix, path.name.partition(".")[0], *([ending[1:]] if ending not in ("", ".csv", ".ts") else [])]
+    # The longest name of a file would be too long with the prefix.
+    stem = os.fsencode(path.name.partition(".")[0])[:_MOST_STEM].decode(errors="ignore")
+    words = [prefix, stem, *([ending[1:]] if ending not in ("", ".csv", ".ts") else [])]
     return Path("-".join(words))
 
 

@@ -36,17 +36,20 @@ def list_yaml(package: str) -> list[str]:
 PART = ".rearview-*.part"
 """The names of files that are being written, or that a killed process left half-written."""
 _ABANDONED_SECONDS = 3600.0
+_DEVICES = Path("/dev")
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Put content at a path; whoever reads it, even after a kill or a power cut, sees the old file or the new one.
 
-    What is no file (a pipe, /dev/null) is written to as it is. An error names the path.
+    What is no file (a pipe, /dev/null), or may be one (/dev/stdout), is written to as it is. A letter that is no text,
+    as of a folder named in another encoding, is spelt out. An error names the path.
     """
-    data = content.encode() if isinstance(content, str) else content
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file() and not path.is_dir():
+        device = path.parent == _DEVICES or not path.is_file()
+        if path.exists() and device and not path.is_dir():
             path.write_bytes(data)
             return
         _remove_abandoned(path.parent)

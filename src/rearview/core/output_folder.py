@@ -9,6 +9,7 @@ before the first of them: when a run is killed in between, whoever uses the fold
 """
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -92,7 +93,7 @@ class OutputFolder:
         """
         check_place(path)
         new = [folder for folder in (path.absolute(), *path.absolute().parents) if not folder.exists()]
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
         with lock_folder(path, wait=False) as ours:
             if not ours:
                 raise InputError(
@@ -205,11 +206,26 @@ def check_folder(
 def check_place(out: Path, folder: Path | None = None) -> None:
     """Refuse what `--out` names if its folder is not, and can't become, one that can be written to."""
     first = (folder or out).absolute()
-    there = next(path for path in (first, *first.parents) if path.exists())
+    try:
+        there = next(path for path in (first, *first.parents) if path.exists() or path.is_symlink())
+    except OSError as problem:  # a name that is too long, say
+        raise InputError(f"--out is {out}, which can't be a folder ({problem.strerror}); name another.") from None
+    if not there.exists():
+        raise InputError(f"--out is {out}, but {there} is a link that leads nowhere; name another folder.")
     if not there.is_dir():
         raise InputError(f"--out is {out}, but {there} is a file; name a folder.")
     if not os.access(there, os.W_OK | os.X_OK):
         raise InputError(f"--out is {out}, but {there} can't be written to; name another folder.")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it; one that can't be made is refused."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        if problem.errno == errno.ENOSPC:
+            raise
+        raise InputError(f"--out is {path}, which can't be made ({problem.strerror}); name another folder.") from None
 
 
 def check_file(out: Path, inputs: Iterable[str | Path | None] = (), flag: str = "--out") -> None:

@@ -77,13 +77,14 @@ class TableKeywords(TextKeywords):
     time_col: str | None = None
     drop: Names | None = None
     freq: str | Step | None = None
-    sentinels: Sentinels | None = None
+    sentinels: Sentinels | None = "auto"
     fill: Fill | None = None
 
     def read_options(self) -> ReadOptions:
         """The options of reading among those given."""
         names = {each.name for each in fields(self)} & ReadOptions.meanings().keys()
-        return ReadOptions.of(**{name: value for name in names if (value := getattr(self, name)) is not None})
+        given = {name: value for name in names - {"sentinels"} if (value := getattr(self, name)) is not None}
+        return ReadOptions.of(**given, sentinels=self.sentinels)  # None is a value of its own: it keeps every cell
 
 
 def check_whole(name: str, value: object, meaning: str) -> None:

@@ -46,27 +46,34 @@ class Stored:
     facts: Facts
     tensors: Mapping[str, Tensor]
 
-    def array(self, name: str) -> NDArray[Any]:
-        """A stored array; one that is not there is refused."""
-        return self.tensors[name].numpy()
+    def array(self, name: str, kinds: str = "f") -> NDArray[Any]:
+        """A stored array; one that is not there or not of these kinds, as numpy's letters name them, is refused."""
+        array: NDArray[Any] = self.tensors[name].numpy()
+        if array.dtype.kind not in kinds:
+            raise DamagedModel(f"its {name} is of type {array.dtype}")
+        return array
 
-    def shaped(self, name: str, *shape: int) -> NDArray[Any]:
-        """A stored array; one of another shape is refused."""
-        array = self.array(name)
+    def shaped(self, name: str, *shape: int, kinds: str = "f") -> NDArray[Any]:
+        """A stored array; one of another shape or kind is refused."""
+        array = self.array(name, kinds)
         if array.shape != shape:
             raise DamagedModel(f"its {name} is of shape {array.shape} and not {shape}")
         return array
 
     def scale(self, series: int, columns: int) -> Facts:
         """Mean and standard deviation [series, column]."""
-        found = {name: self.shaped(name, series, columns) for name in ("mean", "std")}
-        if (found["std"] <= 0).any():
-            raise DamagedModel("its std is not above 0 everywhere")
-        return found
+        return {"mean": self.shaped("mean", series, columns), "std": self.positive("std", series, columns)}
 
-    def arrays(self, names: Sequence[str], prefix: str = "") -> Facts:
+    def positive(self, name: str, *shape: int) -> NDArray[Any]:
+        """A stored array of what is divided by; one that is not above 0 everywhere is refused."""
+        array = self.shaped(name, *shape)
+        if not (array > 0).all():
+            raise DamagedModel(f"its {name} is not above 0 everywhere")
+        return array
+
+    def arrays(self, names: Sequence[str], prefix: str = "", kinds: str = "f") -> Facts:
         """Stored arrays by name."""
-        return {name: self.array(f"{prefix}{name}") for name in names}
+        return {name: self.array(f"{prefix}{name}", kinds) for name in names}
 
     def fields(self, plain: Sequence[str]) -> Facts:
         """The fields of a fitted network: those that every one has, and some as JSON holds them."""

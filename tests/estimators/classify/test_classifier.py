@@ -231,3 +231,26 @@ def test_scikit_learn_is_not_needed_to_classify():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("mark", [1e20, -9999.0, 1e300])
+def test_a_value_that_stands_for_missing_is_masked_and_named(mark, tmp_path, caplog):
+    X, y = waves(30)
+    usual = Classifier(settings=SETTINGS, training=TRAINING).fit(X, y)
+    X[3, 1, 5] = np.nan
+    gap = Classifier(settings=SETTINGS, training=TRAINING).fit(X, y)
+    X[3, 1, 5] = mark
+    caplog.clear()
+    marked = Classifier(settings=SETTINGS, training=TRAINING).fit(X, y)
+    assert f"{mark:g} in 'channel 2' (1)" in caplog.text
+    np.testing.assert_array_equal(marked.predict_proba(X), gap.predict_proba(X))
+    marked.save(tmp_path)
+    np.testing.assert_array_equal(Classifier.load(tmp_path).predict_proba(X), gap.predict_proba(X))
+    if mark < 1e37:
+        kept = usual.set_params(sentinels=None)
+        assert (kept.predict_proba(X) != marked.predict_proba(X)).any()
+        kept.save(tmp_path)
+        assert Classifier.load(tmp_path).sentinels == []
+    else:
+        with pytest.raises(InputError, match="too large for float32"):
+            usual.set_params(sentinels=None).predict(X)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rearview.commands import benchmark_sets
 from rearview.core.errors import InputError, UsageError, collect_warnings
 from rearview.core.wording import listing, quantity
-from rearview.data.cases.case_reader import as_cases, find_label_column, label_column
+from rearview.data.cases.case_reader import as_cases, find_label_column, label_column, mask_marks
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.io import ts
 from rearview.data.io.files import STDIN
@@ -196,7 +196,8 @@ def read_new(job: Job, model: Path) -> tuple[Classifier, Cases]:
     """A saved classifier and new cases as it reads them, with their classes where the file says them."""
     benchmark_sets.refuse(job.test)
     classifier = Classifier.load(model, device=job.spec.device)
-    classifier.set_params(**{name: value for name, value in vars(job.columns).items() if value is not None})
+    usual = vars(CaseColumns())
+    classifier.set_params(**{name: value for name, value in vars(job.columns).items() if value != usual[name]})
     if is_long(job.test):
         channels = classifier.fitted_.columns
         labels = label_column(job.test, job.labels) if job.labels else find_label_column(job.test, channels)
@@ -217,10 +218,10 @@ def _read_cases(file: str, job: Job, columns: tuple[str, ...] = ()) -> Cases:
     named = job.columns
     if is_long(file):
         labels = label_column(file, job.labels)
-        return as_cases(file, labels, columns=columns, id_col=named.id_col, time_col=named.time_col)
+        return as_cases(file, labels, columns=columns, **vars(named))
     if job.labels or named.id_col or named.time_col:
         raise UsageError(f"--labels, --id-col and --time-col name columns of a long file, which {file} is not.")
-    return ts.read(file)
+    return mask_marks(ts.read(file), named.sentinels)
 
 
 def _check_pair(job: Job, train: Cases, test: Cases) -> None:

@@ -135,7 +135,8 @@ def _together(
     parts, ahead = [], f"Over the next {steps.several}"
     if same_unit and len(known) == len(looks):
         total, before = sum(look.mean for look in looks), sum(look.before for look in looks)
-        change = f", {_change(total / before - 1)} {compared}" if before > 0 and compared else ""
+        share = total / before - 1 if before > 0 else math.nan
+        change = f", {_change(share)} {compared}" if math.isfinite(share) and compared else ""
         sum_words = f"{round_to(total, abs(total), 1)}{steps.per}{change}"
         parts.append(f"{ahead}, {several} will together be about {sum_words}.")
         ahead = ""

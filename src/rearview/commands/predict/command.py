@@ -47,6 +47,7 @@ def predict_command(
     began = time.perf_counter()
     if page is not None and what_if is None:
         raise SettingsError("page (--page) draws the effect of a change; name the change with what_if (--what-if).")
+    out = None if out == Path("/dev/stdout") else out
     for flag, place in (("--out", out), ("--page", page)):
         if place is not None:
             changed = what_if if isinstance(what_if, str) else None

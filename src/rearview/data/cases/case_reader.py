@@ -15,12 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from rearview.core.errors import InputError
 from rearview.core.wording import listing
 from rearview.data.cases.case_set import Cases, Labels, Series, check_labels, is_missing, label_array
+from rearview.data.infer.column_reader import count_values, find_marks, sentinel_cells
 from rearview.data.infer.number_text import DoubtfulColumn, TextColumn, read_numbers
 from rearview.data.infer.timestamps import infer_kind, require_times
 from rearview.data.io import ts
 from rearview.data.io.files import column_names, open_table
 from rearview.data.io.table import Table
-from rearview.data.read_options import ReadOptions
+from rearview.data.panel import Finding
+from rearview.data.read_options import ReadOptions, Sentinels
 from rearview.data.step import Stamps
 
 ID_NAMES = ("unique_id", "id", "case", "case_id")
@@ -37,26 +39,54 @@ def as_cases(
     id_col: str | None = None,
     time_col: str | None = None,
     columns: tuple[str, ...] = (),
+    sentinels: Sentinels | None = None,
 ) -> Cases:
     """Cases from an array [case, channel, time] ([case, time]: one channel), a list of arrays, a long frame or a file.
 
     A file is one of .ts, which holds the classes itself, or long: CSV or parquet. `y` holds a class for each case, in
     order; for a frame or long file also by id (a mapping or a pandas Series) or the name of a column that says it. Of
     these `columns` are the channels, in this order; none: all columns that are left. Steps at either end that are
-    missing in every channel are cut off: that is how unequal series are stored in one array.
+    missing in every channel are cut off: that is how unequal series are stored in one array. `sentinels` are values
+    that stand for missing, by the rule of `sentinel_cells` for all cases of a channel.
     """
     if isinstance(X, Cases):
         return X if y is None else replace(X, labels=_ordered_labels(y, len(X), source))
     if isinstance(X, str | Path):
         source = str(X)
     if is_ts(X):
-        return as_cases(ts.read(X), y, source=source)
+        return mask_marks(as_cases(ts.read(X), y, source=source), sentinels)
     if isinstance(X, str | Path) or hasattr(X, "columns") or hasattr(X, "column_names"):
-        return _read_long(X, y, source, id_col, time_col, columns).trim()
-    series = _split_arrays(X, source)
+        return _read_long(X, y, source, id_col, time_col, columns, sentinels).trim()
+    series, findings = _mask_series(_split_arrays(X, source), (), sentinels)
     names = tuple(f"case {number}" for number in range(1, len(series) + 1))
     labels = None if y is None else _ordered_labels(y, len(series), source)
-    return Cases(series, labels, names, source).trim()
+    return Cases(series, labels, names, source, findings=findings).trim()
+
+
+def mask_marks(cases: Cases, sentinels: Sentinels | None) -> Cases:
+    """Cases without the values that stand for missing."""
+    series, findings = _mask_series(cases.series, cases.columns, sentinels)
+    return replace(cases, series=series, findings=(*cases.findings, *findings))
+
+
+def _mask_series(
+    series: tuple[Series, ...], columns: Sequence[str], sentinels: Sentinels | None
+) -> tuple[tuple[Series, ...], tuple[Finding, ...]]:
+    """Series with NaN where a value stands for missing among all cases of its channel, and what was found."""
+    if not sentinels or len({one.shape[0] for one in series}) != 1:
+        return series, ()
+    whole = np.concatenate(series, axis=1)
+    marked: dict[str, dict[float, int]] = {}
+    for number, channel in enumerate(whole):
+        finite = np.where(np.isfinite(channel), channel, np.nan)  # infinity is refused, whatever stands beside it
+        cells = sentinel_cells(finite, np.array([0, len(channel)]), sentinels) if len(channel) else None
+        if cells is not None:
+            marked[columns[number] if columns else f"channel {number + 1}"] = count_values(channel[cells])
+            channel[cells] = np.nan
+    if not marked:
+        return series, ()
+    ends = np.cumsum([one.shape[1] for one in series])[:-1]
+    return tuple(np.split(whole, ends, axis=1)), (find_marks(marked),)
 
 
 def is_ts(X: object) -> TypeGuard[str | Path]:
@@ -135,7 +165,13 @@ def _numbers(X: object, what: str) -> Series:
 
 
 def _read_long(
-    frame: object, y: object, source: str, id_col: str | None, time_col: str | None, columns: tuple[str, ...]
+    frame: object,
+    y: object,
+    source: str,
+    id_col: str | None,
+    time_col: str | None,
+    columns: tuple[str, ...],
+    sentinels: Sentinels | None,
 ) -> Cases:
     """A case for each id, in the order in which the ids first appear, its rows in the order of time.
 
@@ -168,12 +204,13 @@ def _read_long(
     if len(twice):
         row = order[twice[0]]
         raise InputError(f"{source}: id {ids[row]} has two rows at time {times[row]}; keep one of them.")
-    values = np.stack([_channel(table, name, source) for name in channels])[:, order]
+    values = np.stack([_channel(table, name, source, fills=sentinels == "auto") for name in channels])[:, order]
     ends = np.cumsum(np.bincount(rank[codes]))[:-1]
     keys = ids[np.sort(first)]
     labels = None if y is None else check_labels(_labels_by_id(table, y, keys, ids, source), f"y of {source}")
-    series = tuple(np.split(values, ends, axis=1))
-    return Cases(series, labels, tuple(f"id {key}" for key in keys), source, columns=tuple(channels))
+    series, findings = _mask_series(tuple(np.split(values, ends, axis=1)), channels, sentinels)
+    names = tuple(f"id {key}" for key in keys)
+    return Cases(series, labels, names, source, columns=tuple(channels), findings=findings)
 
 
 def _times(table: Table, name: str, source: str) -> Stamps:
@@ -238,12 +275,12 @@ def _find_column(
     return name
 
 
-def _channel(table: Table, name: str, source: str) -> NDArray[np.float64]:
+def _channel(table: Table, name: str, source: str, *, fills: bool) -> NDArray[np.float64]:
     try:
         # Numbers of a file may be spelled in many ways; text in a frame is meant as text, a class of "0" and "1", say.
         if table.backend != "file" and not table.fetch(name).dtype.is_numeric():
             raise TextColumn(name)
-        return read_numbers(table, name)
+        return read_numbers(table, name, fills=fills)
     except DoubtfulColumn as problem:
         raise InputError(
             f"{source}: column {name!r} may hold numbers with a decimal comma or with marks between thousands; write "

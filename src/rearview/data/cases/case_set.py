@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.data.infer.number_text import LARGEST
+from rearview.data.panel import Finding
 
 Series = NDArray[np.float64]
 Labels = NDArray[np.generic]
@@ -33,6 +34,8 @@ class Cases:
     """The classes a file declares, in its order; none where nothing declares them."""
     columns: tuple[str, ...] = ()
     """What the channels are called; none where nothing names them."""
+    findings: tuple[Finding, ...] = ()
+    """What was repaired or warned of when the cases were read."""
 
     def __post_init__(self) -> None:
         if not self.series:

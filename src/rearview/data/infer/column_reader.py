@@ -1,6 +1,6 @@
 """The columns of a table as the panel takes them, with an account of what was missing, constant or a sentinel."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,7 +28,9 @@ from rearview.data.read_options import ReadOptions, Sentinels
 
 LIKELY_SENTINELS = (-999.0, -9999.0, -99999.0, -999999.0, -9999999.0)
 LEAST_FILL = 1e15
-"""A fill value is at least this large."""
+"""A fill value is at least this large, or one of `ENDS`."""
+ENDS = (2.0**31 - 1, -(2.0**31), 2.0**32 - 1)
+"""The ends of whole numbers of 32 bits, which programs write where there is none."""
 FEW = 3
 """Other values of a series that show what it is like, however often one fill value stands between them."""
 LEAST_RANGE = 1e-37
@@ -105,8 +107,7 @@ class ColumnReader:
         counts: dict[float, int] = {}
         cells = sentinel_cells(column, rows.row_bounds, self.sentinels)
         if cells is not None:
-            values, times = np.unique(column[cells], return_counts=True)
-            counts = dict(zip(values.tolist(), times.tolist(), strict=True))
+            counts = count_values(column[cells])
             column = np.where(cells, np.nan, column)
         empty = missing + sum(counts.values()) == len(column)
         column = rows.combine(column)
@@ -147,14 +148,7 @@ class ColumnReader:
         findings = self._notation_findings()
         marked = {name: account.sentinels for name, account in self.accounts.items() if account.sentinels}
         if marked:
-            total = sum(sum(counts.values()) for counts in marked.values())
-            cells = [f"{value:g} in {name!r} ({n})" for name, counts in marked.items() for value, n in counts.items()]
-            more = f" and {len(cells) - _NAMED} more" if len(cells) > _NAMED else ""
-            message = (
-                f"{total} {plural(total, 'cell is', 'cells are')} taken for missing: {', '.join(cells[:_NAMED])}{more}."
-                " Say sentinels=None (--sentinels none) if they are real values."
-            )
-            findings.append(Finding("warning", "sentinels", total, message))
+            findings.append(find_marks(marked))
         # Columns without any value have a finding of their own.
         some = [account for account in self.accounts.values() if not account.empty]
         total = sum(account.missing for account in some)
@@ -249,6 +243,24 @@ def _have(names: Sequence[str], noun: str = "column") -> str:
     return f"{noun.capitalize()}{plural(len(names), '', 's')} {listing(names)} {plural(len(names), 'has', 'have')}"
 
 
+def count_values(cells: NDArray[np.float64]) -> dict[float, int]:
+    """How often each value is there."""
+    values, times = np.unique(cells, return_counts=True)
+    return dict(zip(values.tolist(), times.tolist(), strict=True))
+
+
+def find_marks(marked: Mapping[str, Mapping[float, int]]) -> Finding:
+    """What stood for missing: column -> value -> how often."""
+    total = sum(sum(counts.values()) for counts in marked.values())
+    cells = [f"{value:g} in {name!r} ({n})" for name, counts in marked.items() for value, n in counts.items()]
+    more = f" and {len(cells) - _NAMED} more" if len(cells) > _NAMED else ""
+    message = (
+        f"{total} {plural(total, 'cell is', 'cells are')} taken for missing: {', '.join(cells[:_NAMED])}{more}."
+        " Say sentinels=None (--sentinels none) if they are real values."
+    )
+    return Finding("warning", "sentinels", total, message)
+
+
 def sentinel_cells(
     column: NDArray[np.float64], bounds: NDArray[np.int64], sentinels: Sentinels
 ) -> NDArray[np.bool_] | None:
@@ -272,7 +284,7 @@ def sentinel_cells(
 def _fill_cells(column: NDArray[np.float64], bounds: NDArray[np.int64]) -> NDArray[np.bool_] | None:
     """True on huge values, positive or negative, that are far from all others; None when there are none."""
     size = np.abs(column)
-    huge = size >= LEAST_FILL
+    huge = (size >= LEAST_FILL) | np.isin(column, ENDS)
     if not huge.any():
         return None
     highest = np.maximum.reduceat(np.where(huge | np.isnan(column), 0.0, size), bounds[:-1])

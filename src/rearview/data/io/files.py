@@ -91,6 +91,11 @@ def _open_file(path: Path, text_columns: Collection[str], mark: str | None, shee
 def _kind_of(path: Path) -> ColumnarFile | str:
     """What a file is by its content, whatever its name; a missing, empty or unreadable file is refused."""
     start = _read_start(path)
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = str(path).encode(errors="backslashreplace").decode()
+        raise InputError(f"{shown} has a name that is no text in UTF-8; rename the file.") from None
     if start.startswith(_PARQUET):
         return ColumnarFile(path, "parquet")
     if start.startswith(_ARROW):

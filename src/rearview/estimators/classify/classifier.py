@@ -24,7 +24,7 @@ from rearview.core.wording import listing, quantity
 from rearview.data.cases.case_reader import as_cases, is_ts
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.panel import Finding
-from rearview.data.read_options import Fill
+from rearview.data.read_options import Fill, Sentinels
 from rearview.estimators import base
 from rearview.estimators.base import Estimator, Session, load_views
 from rearview.estimators.classify import fit as network_fit
@@ -75,6 +75,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
     device: str
     id_col: str | None
     time_col: str | None
+    sentinels: Sentinels | None
     progress: train.Progress | bool | None
     _trained_on: Cases | None = None
 
@@ -177,7 +178,9 @@ class Classifier(Estimator[Fitted | Portfolio]):
 
     def save(self, folder: Path | str) -> None:
         """Write the fitted classifier to a folder: settings as JSON, numbers as safetensors."""
-        storage.save(Path(folder), self.fitted_, {"id_col": self.id_col, "time_col": self.time_col})
+        marks = self.sentinels if self.sentinels == "auto" else [*(self.sentinels or ())]
+        reading = {"id_col": self.id_col, "time_col": self.time_col, "sentinels": marks}
+        storage.save(Path(folder), self.fitted_, reading)
 
     @classmethod
     def load(cls, folder: Path | str, *, device: str | None = None) -> "Classifier":
@@ -261,7 +264,14 @@ class Classifier(Estimator[Fitted | Portfolio]):
         )
 
     def _cases(self, X: object, y: object, columns: tuple[str, ...] = ()) -> Cases:
-        return as_cases(X, y, id_col=self.id_col, time_col=self.time_col, columns=columns)
+        return as_cases(
+            X,
+            y,
+            id_col=self.id_col,
+            time_col=self.time_col,
+            columns=columns,
+            sentinels=self.sentinels,
+        )
 
 
 def is_among(labels: Labels, classes: Labels) -> NDArray[np.bool_]:

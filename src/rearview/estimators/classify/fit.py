@@ -175,7 +175,7 @@ def network_logits(fitted: Fitted, cases: Cases) -> Tensor:
 
 def note_limits(cases: Cases, scaler: ChannelScaler, lookback: int) -> list[str]:
     """Sentences about cases that a classifier reads otherwise than they are."""
-    notes, of = [], f"of {len(cases)} cases of {cases.source}"
+    notes, of = [finding.message for finding in cases.findings], f"of {len(cases)} cases of {cases.source}"
     longest = int(cases.lengths.max())
     if longest > lookback:
         count = int((cases.lengths > lookback).sum())
@@ -212,7 +212,7 @@ def find_oddities(
     shorter: str = "padded at the front and the padding is masked",
 ) -> list[Finding]:
     """What was repaired in training cases, and what to be wary of; `shorter` says what becomes of shorter cases."""
-    findings = []
+    findings = [*cases.findings]
     lengths = cases.lengths
     if lengths.min() < lengths.max():
         message = f"The cases have {lengths.min()} to {lengths.max()} steps: shorter ones are {shorter}."

@@ -5,7 +5,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from rearview.core.errors import SettingsError
-from rearview.data.read_options import Fill, check_fill
+from rearview.data.read_options import Fill, Sentinels, check_fill
 from rearview.estimators.options import NetworkSpec
 
 if TYPE_CHECKING:
@@ -49,12 +49,14 @@ class ClassifySpec(NetworkSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class CaseColumns:
-    """Which columns of a long table of cases are what."""
+    """How cases are read: which columns of a long table are what, and which values stand for missing."""
 
     id_col: str | None = None
     """Column of a long table that names the case; default: unique_id, id, case or case_id."""
     time_col: str | None = None
     """Column of a long table with the time; default: ds, time, date, timestamp, step or t."""
+    sentinels: Sentinels | None = "auto"
+    """Values that stand for missing; auto looks for isolated ones such as -9999 or 1e20, None keeps all."""
 
 
 @dataclass(frozen=True)

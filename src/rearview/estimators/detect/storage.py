@@ -95,7 +95,7 @@ def _read(stored: Stored) -> tuple[Fitted | Portfolio, Facts, Stream]:
     fitted = _read_portfolio(stored, network) if "portfolio" in facts else network
     tails = {}
     for place, dated in facts.get("stream", {}).items():  # detectors saved earlier had none
-        stamps = stored.array(f"stream.{place}.stamps")
+        stamps = stored.array(f"stream.{place}.stamps", "i")
         cells = stored.shaped(f"stream.{place}.cells", len(stamps), len(network.columns))
         tails[int(place)] = Tail(cells, stamps.view("datetime64[us]") if dated else stamps)
     return fitted, facts["reading"], Stream(tails)
@@ -108,9 +108,9 @@ def _read_network(stored: Stored) -> Fitted:
     return Fitted(
         spec=spec,
         network=stored.network(facts["name"], spec),
-        constant=stored.array("constant") if "constant" in stored.tensors else None,
+        constant=stored.shaped("constant", series, columns, kinds="b") if "constant" in stored.tensors else None,
         calibration=Calibration(
-            usual=Usual(stored.shaped("usual", series, columns), stored.shaped("usual_elsewhere", columns)),
+            usual=Usual(stored.positive("usual", series, columns), stored.positive("usual_elsewhere", columns)),
             thresholds=stored.shaped("thresholds", series),
             threshold_elsewhere=float(facts["threshold_elsewhere"]),
             drawn=str(facts["drawn"]),
@@ -137,7 +137,7 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
     def refer(name: str, level: float) -> Reference:
         prefix = f"reference.{name}."
         usual = Usual(
-            stored.shaped(f"{prefix}usual", series, columns), stored.shaped(f"{prefix}usual_elsewhere", columns)
+            stored.positive(f"{prefix}usual", series, columns), stored.positive(f"{prefix}usual_elsewhere", columns)
         )
         return Reference(usual, stored.shaped(f"{prefix}levels", series), float(level))
 
@@ -147,7 +147,7 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         network=network,
         members=members,
         shrink=stored.shaped("portfolio.shrink", series, columns).astype(np.float32),
-        groups=stored.shaped("portfolio.groups", series),
+        groups=stored.shaped("portfolio.groups", series, kinds="i"),
         window=int(facts["window"]),
         averaged=int(facts["averaged" if "averaged" in facts else "window"]),  # saved earlier: as long as a window
         references={name: refer(name, level) for name, level in facts["levels_elsewhere"].items()},

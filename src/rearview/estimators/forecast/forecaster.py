@@ -45,8 +45,8 @@ from rearview.estimators.forecast.fit import fit
 from rearview.estimators.forecast.frames import WhatIf, backtest_frame, forecast_frame, what_if_frame
 from rearview.estimators.forecast.known_inputs import change_known, read_known
 from rearview.estimators.forecast.new_rows import anchor_months, check_values, keep_time_of_day
-from rearview.estimators.forecast.prediction import variables
-from rearview.estimators.forecast.predictor import Forecasts, Predictor
+from rearview.estimators.forecast.prediction import check_finite, variables
+from rearview.estimators.forecast.predictor import Array, Forecasts, Predictor
 from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec, read_levels
 from rearview.estimators.frames import Columns, Frame, has_whole_ids, read_on_step, to_native
 from rearview.pretrained import weights
@@ -145,7 +145,12 @@ class Forecaster(Estimator[Predictor]):
         """Forecasts after the last row of each series of a panel, as arrays, and their stamps [series, step]."""
         stamps = stamps_ahead(panel, self.spec.horizon)
         known = read_known(panel, stamps, future, self.reading_of_new)
-        return self.fitted.predict(panel, final_windows(panel), self._levels(level), known), stamps
+        return self._forecast_ahead(panel, self._levels(level), known), stamps
+
+    def _forecast_ahead(self, panel: Panel, levels: tuple[float, ...], known: Array | None) -> Forecasts:
+        """Forecasts that can be handed out: each is a number, or its series has nothing to go by."""
+        which = final_windows(panel)
+        return check_finite(self.fitted.predict(panel, which, levels, known), panel, which)
 
     def what_if(self, changed: Frame, frame: Frame = None, *, future: Frame = None) -> Frame:
         """What a change of known inputs makes of the forecast: as planned, as changed, and the difference.
@@ -169,7 +174,7 @@ class Forecaster(Estimator[Predictor]):
         by_name = by_name and all(isinstance(value, str) or np.ndim(value) == 0 for value in changed.values())
         others = change_known(panel, inputs, changed) if by_name else read_known(panel, stamps, changed, reading)
         assert others is not None
-        planned, other = (self.fitted.predict(panel, final_windows(panel), levels, one) for one in (inputs, others))
+        planned, other = (self._forecast_ahead(panel, levels, one) for one in (inputs, others))
         return WhatIf(planned, other, stamps, inputs, others)
 
     def cross_validation(

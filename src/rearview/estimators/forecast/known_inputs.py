@@ -1,5 +1,6 @@
 """The future of known inputs, read from the caller's frame by series and stamp."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from rearview.core.errors import InputError, SettingsError, did_you_mean
 from rearview.data.holidays import HolidayColumns, is_holiday
 from rearview.data.infer.categories import IS, name_origin
+from rearview.data.infer.column_reader import sentinel_cells
 from rearview.data.infer.number_text import MISSING_WORDS
 from rearview.data.infer.series_ids import JOIN
 from rearview.data.infer.timestamps import show
@@ -42,7 +44,7 @@ def read_known(
         )
     layout = panel.layout
     long = layout.form == "long"
-    # Nothing but what is asked for is inferred: a sentinel among a few rows of future can't be told from a value.
+    # Nothing but what is asked for is inferred: what stands for missing shows beside the rows before, not among a few.
     given = read_panel(
         future,
         replace(
@@ -66,7 +68,29 @@ def read_known(
     )
     for s, name in enumerate(panel.ids):
         out[s, : len(own)] = _series_ahead(given, name, own, stamps[s])
+        _refuse_missing_marks(panel, s, out[s, : len(own)], stamps[s], given.layout.source, options)
     return out
+
+
+def _refuse_missing_marks(
+    panel: Panel, series: int, ahead: Array, stamps: NDArray[np.generic], source: str, options: ReadOptions
+) -> None:
+    """Refuse inputs ahead [column, step] of which a cell stands for missing, by the rule of the rows before."""
+    before = panel.original(slice(*panel.span(series)), series)[:, len(panel.columns) - panel.known :]
+    whole = np.rint(ahead)
+    ahead = np.where(np.abs(ahead - whole) <= 1e-6 * np.abs(whole), whole, ahead)  # as before single precision
+    for column, cells in enumerate(ahead):
+        both = np.concatenate([before[:, column], cells])
+        marks = sentinel_cells(both, np.array([0, len(both)]), options.sentinels)
+        if marks is None or not (there := marks[len(before) :]).any():
+            continue
+        place = int(there.argmax())
+        of_series = "" if panel.series == 1 else f" of series {panel.ids[series]!r}"
+        raise InputError(
+            f"{source}: the known input {panel.known_names[column]!r} is {cells[place]:g} at {show(stamps[place])}"
+            f"{of_series}, which stands for missing; fill it in, or train with sentinels=None (--sentinels none) if it "
+            "is a real value."
+        )
 
 
 def change_known(panel: Panel, known: Array, changes: Mapping[str, object]) -> Array:
@@ -92,9 +116,12 @@ def change_known(panel: Panel, known: Array, changes: Mapping[str, object]) -> A
                 changed[:, place] = column == f"{name}{IS}{value}" or column.startswith(f"{name}{IS}{value}{JOIN}")
             continue
         try:
-            changed[:, places] = float(value)  # type: ignore[arg-type]
+            number = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
-            raise SettingsError(f"{name} is set to {value!r}, which is no number.") from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise SettingsError(f"{name} is set to {value!r}, which is no number.")
+        changed[:, places] = number
     return changed
 
 

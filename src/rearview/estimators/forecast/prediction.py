@@ -94,22 +94,30 @@ class Fitted(base.FittedPanel):
         quantiles = self.task.quantiles
         mean = original(yhat[..., quantiles.index(0.5) if quantiles else 0])
         bounds = {level: (original(low), original(high)) for level, (low, high) in intervals.items()}
-        infinite = (
-            np.any([np.isinf(side) for sides in bounds.values() for side in sides], axis=(0, 3)) if bounds else False
-        )
-        if (broken := ~blind & (infinite | ~np.isfinite(mean).all(axis=2))).any():
-            raise InputError(
-                f"The forecast of {listing(_list_names(panel, which, broken))} is not a finite number: its values are "
-                "too large to compute with, or some are not real; look at the largest ones, and name those that stand "
-                "for missing with sentinels (--sentinels)."
-            )
-        return Forecasts(
+        forecasts = Forecasts(
             series=which.series,
             mean=mean,
             intervals=bounds,
             notes=(*notes, *(finding.message for finding in findings)),
             findings=findings,
         )
+        return check_finite(forecasts, panel, which)
+
+
+def check_finite(forecasts: Forecasts, panel: Panel, which: Windows) -> Forecasts:
+    """The forecasts; those that are not finite numbers, though there is something to go by, are refused."""
+    blind = panel.first[which.series, : forecasts.mean.shape[1]] >= which.starts[:, None]
+    broken = ~np.isfinite(forecasts.mean).all(axis=2)
+    for low, high in forecasts.intervals.values():
+        # Without residuals there is no bound on either side.
+        broken |= (np.isinf(low) | np.isinf(high) | (np.isnan(low) != np.isnan(high))).any(axis=2)
+    if (broken & ~blind).any():
+        raise InputError(
+            f"The forecast of {listing(_list_names(panel, which, broken & ~blind))} is not a finite number: its values are "
+            "too large to compute with, or some are not real; look at the largest ones, and name those that stand for "
+            "missing with sentinels (--sentinels)."
+        )
+    return forecasts
 
 
 def outputs(fitted: Fitted, batches: list[Batch]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -157,12 +165,10 @@ def _about_past(
             "the rest of their past is padded and masked, and intervals allow for the spread that training had."
         )
         found.append(Finding("warning", "short_past", short, message))
-    stale, far = np.zeros_like(blind), np.zeros_like(blind)
-    for w, (a, b, s) in enumerate(zip(begins.tolist(), which.starts.tolist(), which.series.tolist(), strict=True)):
-        if panel.observed is not None:
+    stale = np.zeros_like(blind)
+    if panel.observed is not None:
+        for w, (a, b) in enumerate(zip(begins.tolist(), which.starts.tolist(), strict=True)):
             stale[w] = ~panel.observed[a:b, : fitted.targets].any(axis=0)
-        distance = np.abs(panel.values[a:b, : fitted.targets] - scaler.mean[s, : fitted.targets]).max(axis=0)
-        far[w] = distance > FAR * scaler.std[s, : fitted.targets]
     if (stale & ~blind).any():
         names = _list_names(panel, which, stale & ~blind)
         message = (
@@ -170,14 +176,25 @@ def _about_past(
             "on the last one before, and intervals around it are likely too narrow."
         )
         found.append(Finding("warning", "stale_past", len(names), message))
-    if (far & ~blind).any():
-        names = _list_names(panel, which, far & ~blind)
-        message = (
-            f"Values of {listing(names)} lie more than {FAR:,} standard deviations from those of training: check "
-            "their units before you trust the forecast."
-        )
-        found.append(Finding("warning", "far_past", len(names), message))
-    return found
+    return found + warn_of_far_values(fitted, panel, which, scaler)
+
+
+def warn_of_far_values(fitted: Fitted, panel: Panel, which: Windows, scaler: Scaler) -> list[Finding]:
+    """A warning of windows whose values lie far from the rows of training."""
+    begins = np.maximum(which.starts - fitted.lookback, panel.offsets[which.series])
+    far = np.zeros((len(which), fitted.targets), dtype=np.bool_)
+    for w, (a, b, s) in enumerate(zip(begins.tolist(), which.starts.tolist(), which.series.tolist(), strict=True)):
+        distance = np.abs(panel.values[a:b, : fitted.targets] - scaler.mean[s, : fitted.targets]).max(axis=0)
+        far[w] = distance > FAR * scaler.std[s, : fitted.targets]
+    far &= panel.first[which.series, : fitted.targets] < which.starts[:, None]
+    if not far.any():
+        return []
+    names = _list_names(panel, which, far)
+    message = (
+        f"Values of {listing(names)} lie more than {FAR:,} standard deviations from those of training: check "
+        "their units before you trust the forecast."
+    )
+    return [Finding("warning", "far_past", len(names), message)]
 
 
 def _list_names(panel: Panel, which: Windows, chosen: NDArray[np.bool_]) -> list[str]:
@@ -204,7 +221,8 @@ def _intervals(
         # Where all residuals of a biased network have one sign, the interval reaches back to the forecast itself: it
         # only grows, so it covers no less.
         low, high = np.minimum(low, 0), np.maximum(high, 0)
-        found[level] = (yhat[..., 0] + low * scale[..., None], yhat[..., 0] + high * scale[..., None])
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by its name
+            found[level] = (yhat[..., 0] + low * scale[..., None], yhat[..., 0] + high * scale[..., None])
         if reach:
             notes.append(_pooling_note(fitted.residuals, level, reach))
     return found, tuple(notes)

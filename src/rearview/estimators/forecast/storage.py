@@ -130,7 +130,7 @@ def _unpack(stored: Stored) -> Predictor:
     if kind == "network":
         residuals = None
         if "residuals.sorted" in stored.tensors:
-            residuals = Residuals(stored.array("residuals.sorted"), stored.array("residuals.counts"))
+            residuals = Residuals(stored.array("residuals.sorted"), stored.array("residuals.counts", "i"))
         fitted = Fitted(
             spec=spec,
             network=stored.network(facts["name"], spec),
@@ -162,15 +162,29 @@ def _unpack(stored: Stored) -> Predictor:
     if kind == "linear":
         scale = _read_statics(facts)
         features = 0 if scale is None else len(scale.names)
-        ridge = Ridge(**stored.arrays(("coefficients", "errors", "pools")), season=facts["season"], features=features)
+        arrays = stored.arrays(("coefficients", "errors")) | stored.arrays(("pools",), kinds="i")
+        ridge = Ridge(**arrays, season=facts["season"], features=features)
         linear = Linear(ridge=ridge, **stored.plain(("ids", "period")), statics=scale, **shared)
         _check_ridge(linear)
         return linear
     if kind == "effects":
         described = Statics(tuple(facts["described"]), stored.array("described")) if "described" in facts else None
-        effects = Effects(**stored.plain(("ids",)), **stored.arrays(_EFFECTS), statics=described)
         inner = _unpack(Stored(facts["inner"], strip_prefix("inner.", stored.tensors)))
-        return WithEffects(inner=inner, effects=effects, columns=shared["columns"], **stored.plain(("known",)))
+        own = stored.plain(("ids", "known"))
+        series, targets, known = len(own["ids"]), inner.targets, own["known"]
+        if len(shared["columns"]) != targets + known:
+            raise DamagedModel(
+                f"it has {len(shared['columns'])} columns, {known} of them known, and forecasts {targets}"
+            )
+        effects = Effects(
+            ids=own["ids"],
+            coefficients=stored.shaped("coefficients", series, targets, known),
+            **{name: stored.shaped(name, series, known) for name in ("centre", "low", "high")},
+            factor=stored.shaped("factor", series, targets, kinds="b"),
+            share=stored.shaped("share", series, targets),
+            statics=described,
+        )
+        return WithEffects(inner=inner, effects=effects, columns=shared["columns"], known=known)
     if kind != "ensemble":
         raise ValueError(f"a forecaster of kind {kind!r}")
     members = tuple(
@@ -178,6 +192,8 @@ def _unpack(stored: Stored) -> Predictor:
         for number, member in enumerate(facts["members"])
     )
     own = stored.plain(_OF_ENSEMBLE)
+    for member in members:
+        _check_part(member, spec, own["targets"])
     return Ensemble(
         members=members,
         weights=stored.shaped("weights", len(own["ids"]) * own["targets"], len(members)),
@@ -188,6 +204,15 @@ def _unpack(stored: Stored) -> Predictor:
         findings=tuple(Finding(**finding) for finding in facts["findings"]),
         **shared,
     )
+
+
+def _check_part(part: Predictor, spec: ForecastSpec, targets: int) -> None:
+    """Refuse a part of a forecaster that forecasts other steps or columns than the whole."""
+    if (part.spec.horizon, part.targets) != (spec.horizon, targets):
+        raise DamagedModel(
+            f"it forecasts {spec.horizon} steps of {targets} columns, and {part.name} among its parts "
+            f"{part.spec.horizon} of {part.targets}"
+        )
 
 
 def _pack_statics(scale: StaticScale | None) -> Facts:
@@ -236,12 +261,13 @@ def _read_tail(stored: Stored, fitted: Predictor) -> Panel:
     step, tail = Step.parse(fitted.step), stored.facts["tail"]
 
     def stamps(name: str) -> NDArray[np.generic]:
-        numbers = stored.array(name)
+        numbers = stored.array(name, "i")
         return numbers if step.unit == "int" else numbers.astype("datetime64[us]")
 
     return Panel(
-        **stored.arrays(_ROWS, "tail."),
-        observed=stored.array("tail.observed") if "tail.observed" in stored.tensors else None,
+        **stored.arrays(("values", "centre"), "tail."),
+        **stored.arrays(("offsets", "first"), "tail.", kinds="i"),
+        observed=stored.array("tail.observed", "b") if "tail.observed" in stored.tensors else None,
         stamps=stamps("tail.stamps"),
         **Stored(tail, {}).plain(("ids", "columns")),
         targets=fitted.targets,

@@ -26,7 +26,7 @@ from rearview.estimators import base
 from rearview.estimators.auto.weights import measure_losses
 from rearview.estimators.base import Session
 from rearview.estimators.forecast.backtest import Backtest, backtest, ends_apart
-from rearview.estimators.forecast.prediction import Fitted
+from rearview.estimators.forecast.prediction import Fitted, warn_of_far_values
 from rearview.estimators.forecast.predictor import Array, Bounds, Forecasts
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.stretch import measure_stretch, read_factor, stretch_bounds
@@ -121,7 +121,11 @@ class ZeroShot(Fitted):
         bounds: Bounds = stretch_bounds(point, own, {level: read_factor(self.stretch, level) for level in levels})
         if self.spec.nonnegative:
             bounds = {level: (np.maximum(low, 0), high) for level, (low, high) in bounds.items()}
-        findings = (*_about_past(cases, self.lookback), *_about_far(far))
+        findings = (
+            *_about_past(cases, self.lookback),
+            *_about_far(far),
+            *warn_of_far_values(self, panel, which, self.scaler(panel)),
+        )
         return Forecasts(which.series, point, bounds, tuple(one.message for one in findings), findings)
 
     def _cases(self, panel: Panel, which: Windows) -> Iterator["_Case"]:
@@ -312,7 +316,8 @@ class Pretrained:
         if spec.lookback is not None:
             lookback = Choice(min(spec.lookback, room), planning.GIVEN)
         network.shape = replace(network.shape, lookback=lookback.value)
-        scaler = Scaler.fit(transform_panel(panel, spec))
+        moved = transform_panel(panel, spec)
+        scaler = Scaler.fit(moved)
         return ZeroShot(
             spec=spec,
             plan=Plan(
@@ -329,7 +334,7 @@ class Pretrained:
             columns=panel.columns,
             targets=panel.targets,
             known=0,
-            mean=scaler.mean + panel.centre,
+            mean=scaler.mean + moved.centre,
             std=scaler.std,
             step=str(panel.step),
             calendar=None,
