@@ -4,9 +4,10 @@
     python benchmarks/compare_coupled.py --data-dir DATA --weights RUN --out results/coupled_tasks.csv
 
 The small ones are trained on pairs of a random walk and a channel that repeats it eight steps later, both with noise:
-what the second does next is known to who reads the first. A row is the loss of the second channel, with softmax, which
-reads channels one by one, and with mica. Of a training folder (`train_glance.py --coupled`) the development tasks whose
-series share their clock are forecast both ways; no test task is looked at.
+what the second does next is known to who reads the first; or on the panels of four coupled channels that training draws
+(`--series panels`). A row is the loss of all channels but the first, with softmax, which reads channels one by one, and
+with mica. Of a training folder (`train_glance.py --coupled`) the development tasks whose series share their clock are
+forecast both ways; no test task is looked at.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from gift import Forecaster, glance
 from rearview.bench.runs.provenance import commit
 from rearview.data.synthetic import prior
 from rearview.models.patch_hosts.glance import Network
-from rearview.pretrained.training import Plan, Trainer, read_network
+from rearview.pretrained.training import DrawCoupled, Plan, Trainer, read_network
 
 LAG = 8
 TOGETHER: dict[str, object] = {"name": "mica", "gate": "added", "exclude_self": True}
@@ -44,29 +45,35 @@ def lead_and_follow(count: int, channels: int, length: int, generator: torch.Gen
     return prior.Sample(values, torch.ones_like(values, dtype=torch.bool))
 
 
-def train_small(seed: int, updates: int) -> Iterator[Row]:
-    """The follower's loss on pairs of another seed, of both attentions."""
+KINDS: dict[str, tuple[int, DrawCoupled]] = {"pairs": (2, lead_and_follow), "panels": (4, prior.draw_coupled)}
+"""Channels, and what draws them."""
+
+
+def train_small(kind: str, seed: int, updates: int) -> Iterator[Row]:
+    """The loss of all channels but the first on series of another seed, of both attentions."""
+    channels, draw = KINDS[kind]
     for name, attention in (("softmax", "softmax"), ("mica", TOGETHER)):
         plan = Plan(
             updates=updates, seed=seed, attention=attention, settings=SIZES, tokens=1600, shapes=((0, 16, 2),),
-            coupled_shapes=((0, 16, 2, 2),), lengths=(72,), coupled=1.0, fall=0.5, warm_up=50, device="cpu",
+            coupled_shapes=((0, 16, 2, channels),), lengths=(72,), coupled=1.0, fall=0.5, warm_up=50, device="cpu",
             compile=False,
         )  # fmt: skip
-        trainer = Trainer(plan, lead_and_follow)
+        trainer = Trainer(plan, draw)
         trainer.run()
         yield {
+            "series": kind,
             "attention": name,
             "seed": seed,
             "updates": trainer.step_count,
             "seconds": round(trainer.seconds, 1),
-            "follower_loss": round(follower_loss(trainer), 5),
+            "loss": round(measure_loss(trainer), 5),
             "parameters": sum(weight.numel() for weight in trainer.network.parameters()),
         }
 
 
 @torch.no_grad()
-def follower_loss(trainer: Trainer, pools: int = 4) -> float:
-    """Mean loss of the second channel, on pairs of a seed of their own."""
+def measure_loss(trainer: Trainer, pools: int = 4) -> float:
+    """Mean loss of all channels but the first, on series of a seed of their own."""
     trainer.generator.manual_seed(1_000_003)
     losses = []
     for cell, values, observed in (batch for _ in range(pools) for batch in trainer.batches()):
@@ -116,17 +123,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--weights", type=Path, help="a training folder; without it, two small networks are trained")
+    parser.add_argument("--series", choices=tuple(KINDS), default="pairs")
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--updates", type=int, default=800)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, help="CSV to add rows to")
     options = parser.parse_args()
+    code = commit()
     if options.weights is None:
-        rows = (row for seed in options.seeds.split(",") for row in train_small(int(seed), options.updates))
+        seeds = [int(seed) for seed in options.seeds.split(",")]
+        rows = (row for seed in seeds for row in train_small(options.series, seed, options.updates))
     else:
         rows = compare_tasks(options.data_dir, options.weights, options.device)
     for row in rows:
-        row |= {"commit": commit(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
+        row |= {"commit": code, "created": datetime.now(UTC).isoformat(timespec="seconds")}
         print(row, flush=True)
         if options.out is not None:
             new = not options.out.exists()

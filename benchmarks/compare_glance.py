@@ -16,6 +16,7 @@ the others compile or are scored. Arms that the file holds are skipped.
 
 import argparse
 import csv
+import math
 import multiprocessing
 import traceback
 from collections.abc import Iterator
@@ -28,7 +29,8 @@ from pathlib import Path
 import torch
 
 from _task_files import development_tasks
-from gift import glance, relative, run
+from _tasks import relative
+from gift import glance, run
 from rearview.bench.runs.provenance import commit, device_words
 from rearview.pretrained.training import TWO_GRAINS, Plan, Trainer
 from train_glance import parse_attention, parse_pairs
@@ -53,6 +55,8 @@ class Comparison:
     share: float
     uncompiled: frozenset[str]
     """Arms that are run as they are."""
+    loop: str
+    """How an update runs; empty: whichever is fastest."""
     distinct: int
     start: str
     tokens: int
@@ -75,13 +79,13 @@ def list_rows(
 def measure(arm: str, comparison: Comparison, alone: AbstractContextManager[object]) -> Iterator[Row]:
     """A row at each number of updates, and one where time is up, in the order in which they come."""
     trainer, loop = choose_loop(arm, comparison, alone)
-    left: list[int | None] = [*sorted(comparison.marks), None]
+    left: list[int | None] = [*sorted(comparison.marks), *([None] if comparison.seconds else [])]
     while left:
-        late = trainer.seconds >= comparison.seconds
+        late = 0 < comparison.seconds <= trainer.seconds
         mark = next(one for one in left if one is None) if late and None in left else left[0]
         if late and mark is not None and trainer.seconds > PATIENCE * comparison.seconds:
             return
-        room = comparison.seconds if None in left else PATIENCE * comparison.seconds
+        room = comparison.seconds if None in left else PATIENCE * comparison.seconds or math.inf
         with alone:
             trainer.run(room - trainer.seconds, most=mark)
             if mark is not None and trainer.step_count < mark:
@@ -133,7 +137,9 @@ def choose_loop(arm: str, comparison: Comparison, alone: AbstractContextManager[
     times: dict[str, float] = {}
     trainers: dict[str, Trainer] = {}
     loops = ["kernels"] if arm in comparison.uncompiled else ["compiled", "kernels"]
-    if arm.startswith("rbca") and "bias=causal" not in arm and arm not in comparison.uncompiled:
+    if comparison.loop:
+        loops = [comparison.loop]
+    elif arm.startswith("rbca") and "bias=causal" not in arm and arm not in comparison.uncompiled:
         loops = ["compiled", "both"]
     for loop in loops:
         try:
@@ -160,12 +166,15 @@ def append(path: Path, row: Row) -> None:
         writer.writerow(row)
 
 
-def find_finished(path: Path, settings: str) -> set[tuple[str, int]]:
-    """Arms and seeds of these settings whose row of equal time the file holds."""
+def find_finished(path: Path, comparison: Comparison) -> set[tuple[str, int]]:
+    """Arms and seeds whose last row the file holds, with these settings."""
     if not path.exists():
         return set()
+    kind, settings = "time" if comparison.seconds else "updates", describe(comparison)
     with path.open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["kind"] == "time" and row["settings"] == settings]
+        rows = [row for row in csv.DictReader(file) if row["kind"] == kind and row["settings"] == settings]
+    if not comparison.seconds:
+        rows = [row for row in rows if int(row["updates"]) >= max(comparison.marks)]
     return {(row["attention"], int(row["seed"])) for row in rows}
 
 
@@ -179,12 +188,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--attentions", required=True, help="names, with settings as name:a=1,b=2, apart by semicolons")
-    parser.add_argument("--seconds", type=float, default=240, help="of an arm, setting up and annealing aside")
+    parser.add_argument(
+        "--seconds", type=float, default=240, help="of an arm, setting up and annealing aside; 0: no such row"
+    )
     parser.add_argument("--at", default="5000,20000", help="numbers of updates to compare at")
     parser.add_argument("--share", type=float, default=0.25, help="updates of an annealing, of those before it")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--uncompiled", default="", help="attentions that are not compiled, apart by semicolons")
     parser.add_argument("--set", default="", dest="settings")
+    parser.add_argument("--loop", default="", choices=("", "compiled", "kernels", "both"), help="without a trial")
     parser.add_argument("--distinct", type=int, default=0, help="pools of series that differ; 0: all")
     parser.add_argument("--start", default="", help="weights to start from: a training folder, or `shipped`")
     parser.add_argument("--device", default="cuda")
@@ -201,12 +213,13 @@ def main() -> None:
         device=options.device,
         share=options.share,
         uncompiled=frozenset(name for name, _ in parse_arms(options.uncompiled, 0)),
+        loop=options.loop,
         distinct=options.distinct,
         start=options.start,
         tokens=options.tokens,
         out=options.out,
     )
-    done = find_finished(options.out, describe(comparison))
+    done = find_finished(options.out, comparison)
     arms = [pair for pair in parse_arms(options.attentions, options.seed) if pair not in done]
     with multiprocessing.Manager() as shared:
         alone, writing = shared.Lock(), shared.Lock()

@@ -3,9 +3,12 @@
     python benchmarks/gift.py --data-dir DATA                              seasonal naive, the reference
     python benchmarks/gift.py --data-dir DATA --weights RUN --device cuda  a glance network, by its training folder
     python benchmarks/gift.py --data-dir DATA --weights RUN --tasks development
+    python benchmarks/gift.py --data-dir DATA --auto 120 --device cuda --out results/gift.csv --resume
+                                       the portfolio, fitted within 120 s before the first window of each task
 
-Scores are relative to seasonal naive: geometric means over tasks. Everything is decided on the development tasks; the
-tests are for finished candidates, and `--out` keeps a row of every look at them.
+With `--resume`, tasks that `--out` holds of this model are not made again, and count in the means. Scores are relative
+to seasonal naive: geometric means over tasks. Everything is decided on the development tasks; the tests are for
+finished candidates, and `--out` keeps a row of every look at them, task by task.
 """
 
 import argparse
@@ -19,11 +22,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import tasks as practical
 from _task_files import KINDS
-from _tasks import QUANTILES, Floats, Scores, Task, relative, score, seasonal_naive
+from _tasks import QUANTILES, Floats, Scores, Task, score, seasonal_naive
 from rearview.bench.runs.provenance import commit
 from rearview.models.patch_hosts.glance import Network
 from rearview.pretrained.training import read_network
+from task_table import geometric, ratio
 
 PUBLISHED = Path(__file__).resolve().parent.parent / "results" / "gift_published.csv"
 CELLS = 1 << 21
@@ -100,47 +105,50 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--weights", type=Path, help="a training folder; without it, seasonal naive")
+    parser.add_argument("--auto", type=float, metavar="SECONDS", help="the portfolio, fitted within so many seconds")
     parser.add_argument("--tasks", choices=tuple(KINDS), default="test")
+    parser.add_argument("--only", default="", help="names of tasks, by commas")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--name", default="", help="what the rows call the model")
     parser.add_argument("--out", type=Path, help="CSV to add rows to")
+    parser.add_argument("--resume", action="store_true", help="leave out tasks that the CSV holds of this model")
     options = parser.parse_args()
-    tasks = KINDS[options.tasks](options.data_dir)
-    forecaster = seasonal_naive
-    if options.weights is not None:
+    name, forecaster = options.name or "seasonal_naive", seasonal_naive
+    if options.auto is not None:
+        name = options.name or "auto"
+        forecaster = practical.fitted("auto", False, options.auto, options.device)
+    elif options.weights is not None:
+        name = options.name or options.weights.name
         network, _ = read_network(options.weights)
         forecaster = glance(network.to(options.device), options.device)
-    scores, reference, seconds = run(tasks, forecaster)
-    mase, crps = relative(scores, reference)
-    print(f"{len(scores)} tasks: relative MASE {mase:.4f}, relative CRPS {crps:.4f}")
-    if options.tasks == "test" and PUBLISHED.exists():
-        show_published(mase, crps)
-    if options.out is not None:
-        name = options.name or (options.weights.name if options.weights else "seasonal_naive")
-        facts = {
+    rows: dict[str, dict[str, object]] = {}
+    if options.resume and options.out is not None and options.out.exists():
+        with options.out.open(encoding="utf-8") as file:
+            held = [row for row in csv.DictReader(file) if (row["model"], row["tasks"]) == (name, options.tasks)]
+        rows = {row["task"]: dict(row) for row in held}
+    wanted = set(filter(None, options.only.split(",")))
+    for task in KINDS[options.tasks](options.data_dir):
+        if task.name in rows or (wanted and task.name not in wanted):
+            continue
+        scores, reference, seconds = run(iter([task]), forecaster)
+        rows[task.name] = {
+            "model": name,
+            "tasks": options.tasks,
+            "task": task.name,
+            **asdict(scores[task.name]),
+            "naive_mase": reference[task.name].mase,
+            "naive_crps": reference[task.name].crps,
+            "seconds": round(seconds[task.name], 3),
             "commit": commit(),
             "device": options.device,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        rows = [
-            {
-                "model": name,
-                "tasks": options.tasks,
-                "task": task,
-                **asdict(own),
-                "naive_mase": reference[task].mase,
-                "naive_crps": reference[task].crps,
-                "seconds": round(seconds[task], 3),
-                **facts,
-            }
-            for task, own in scores.items()
-        ]
-        new = not options.out.exists()
-        with options.out.open("a", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            if new:
-                writer.writeheader()
-            writer.writerows(rows)
+        if options.out is not None:
+            practical.add_row(options.out, rows[task.name])
+    mase, crps = (geometric([ratio(row, measure) for row in rows.values()]) for measure in ("mase", "crps"))
+    print(f"{len(rows)} tasks: relative MASE {mase:.4f}, relative CRPS {crps:.4f}")
+    if options.tasks == "test" and PUBLISHED.exists():
+        show_published(mase, crps)
 
 
 if __name__ == "__main__":

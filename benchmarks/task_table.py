@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 Rows = Mapping[str, Mapping[str, dict[str, str]]]
 """Arm -> task -> row."""
@@ -28,7 +29,7 @@ def read_rows(paths: Sequence[Path]) -> dict[str, dict[str, dict[str, str]]]:
     return rows
 
 
-def ratio(row: Mapping[str, str], measure: str) -> float:
+def ratio(row: Mapping[str, Any], measure: str) -> float:
     """The error of a row over seasonal naive's."""
     return float(row[measure]) / float(row[f"naive_{measure}"])
 

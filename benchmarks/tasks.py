@@ -5,7 +5,9 @@
 
 Development tasks decide; tests are for finished candidates, and every row is a look at them. An arm is fitted once,
 before the first window of a task, and forecasts from the rows before each window. Rows that the file holds already are
-skipped. Each library is imported by its arm alone, so that each can run in an environment of its own:
+skipped, but for those of another `--look`. With `--clock processor`, seconds are those of the processor, for a busy
+machine (one thread: OMP_NUM_THREADS=1). Each library is imported by its arm alone, so that each can run in an
+environment of its own:
 
 | arms | need |
 |---|---|
@@ -17,6 +19,7 @@ skipped. Each library is imported by its arm alone, so that each can run in an e
 
 import argparse
 import csv
+import os
 import subprocess
 import sys
 import time
@@ -50,14 +53,14 @@ def arms(seconds: float) -> dict[str, Arm]:
     }
 
 
-def fitted(model: str, quick: bool, seconds: float) -> Arm:
+def fitted(model: str, quick: bool, seconds: float, device: str = "auto") -> Arm:
     """A forecaster of rearview, fitted before the first window."""
 
     def run(task: Task) -> Floats:
         from rearview import Forecaster
 
         result = np.empty(task.shape)
-        forecaster = Forecaster(model=model, horizon=task.horizon, level=LEVELS)
+        forecaster = Forecaster(model=model, horizon=task.horizon, level=LEVELS, device=device)
         for window in range(task.windows):
             frame = task_frame(task, window)
             if not window:
@@ -130,6 +133,11 @@ def add_row(path: Path, row: dict[str, object]) -> None:
         writer.writerow(row)
 
 
+def processor_seconds() -> float:
+    """Seconds that the processor has spent on this process and on those it waited for."""
+    return sum(os.times()[:4])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
@@ -140,10 +148,14 @@ def main() -> None:
     parser.add_argument("--windows", type=int, help="windows of a task, at most; the last ones")
     parser.add_argument("--origins", type=int, help="windows of a development task, whatever its own number")
     parser.add_argument("--seconds", type=float, default=180.0, help="time limit of a fit")
+    parser.add_argument("--clock", choices=("wall", "processor"), default="wall", help="what a second is of")
+    parser.add_argument("--look", type=int, default=1, help="which look at the tasks it is")
     parser.add_argument("--out", type=Path, required=True, help="CSV to add rows to")
     options = parser.parse_args()
     if options.origins is not None and options.tasks != "development":
         parser.error("the windows of tests are theirs; --origins is for development")
+    if options.clock == "processor":  # before the first arm imports its library
+        time.monotonic = time.perf_counter = processor_seconds
     known = arms(options.seconds)
     done: list[dict[str, str]] = []
     if options.out.exists():
@@ -162,7 +174,8 @@ def main() -> None:
         for arm in options.arms.split(","):
             facts = {"tasks": options.tasks, "task": task.name, "arm": arm, "series": len(task.series)}
             facts |= {"windows": task.windows, "seconds_limit": options.seconds}
-            if any(all(row[key] == str(value) for key, value in facts.items()) for row in done):
+            alike = [row for row in done if all(row[key] == str(value) for key, value in facts.items())]
+            if any(int(row.get("look") or 1) == options.look for row in alike):
                 continue
             try:
                 cells, seconds = forecast(arm, task, known, made)
@@ -180,6 +193,8 @@ def main() -> None:
                 "commit": commit.strip(),
                 "device": "cpu",
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
+                "clock": options.clock,
+                "look": options.look,
             }
             add_row(options.out, row)
             scores, reference = totals.setdefault(arm, ({}, {}))

@@ -22,6 +22,8 @@ OPEN = 10_000_000
 """Updates of a training whose end is not planned yet."""
 SAVING = 10.0
 """Seconds that are left for saving."""
+PACED = 160
+"""Updates before a last call is planned."""
 RESERVE = 0.96
 """Of the time left, what a last call plans to use."""
 
@@ -86,11 +88,13 @@ def main() -> None:
     trainer.set_up()
     left = min(options.seconds, options.wall - (time.monotonic() - started) - SAVING)
     if options.finish:
+        before_pace = trainer.seconds
+        trainer.run(left, most=trainer.step_count + PACED)
+        left -= trainer.seconds - before_pace
         trainer.finish_within(RESERVE * left)
     trainer.run(left)
     trainer.save(options.out, half=options.half)
-    last = trainer.curve[-1]["loss"] if trainer.curve else float("nan")
-    print(f"{trainer.step_count} of {trainer.plan.updates} updates, {trainer.seconds:.0f} s, loss {last:.4f}")
+    print(f"{trainer.step_count} of {trainer.plan.updates} updates, {trainer.seconds:.0f} s", *trainer.curve[-1:])
     if trainer.step_count >= trainer.plan.updates:
         print(f"loss on series of another seed {trainer.validate(trainer.network):.4f}")
 

@@ -72,3 +72,8 @@ def test_no_backtest_no_verdict() -> None:
 
 def test_counts_are_read_at_a_glance() -> None:
     assert [quantity(number, "row") for number in (0, 1, 2, 3498)] == ["0 rows", "1 row", "2 rows", "3,498 rows"]
+
+
+def test_a_run_stopped_before_its_backtest_is_not_called_too_short() -> None:
+    said = verdict((), 5, 24)
+    assert said == "The run was stopped before a backtest, so nothing is known about how good this forecast is."

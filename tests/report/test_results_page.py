@@ -264,7 +264,7 @@ def test_the_verdict_names_what_is_sure(tmp_path: Path):
     )
 
 
-def test_shares_differ_in_points_and_errors_in_percent(tmp_path: Path):
+def test_accuracy_differs_in_points_and_other_measures_in_percent(tmp_path: Path):
     """A mean of relative changes makes 20 points where softmax has 0.2 count for more than all other sets together."""
     path = tmp_path / "cases.csv"
     for place, base in enumerate((0.2, 0.8, 0.8, 0.8, 0.8, 0.8)):

@@ -191,8 +191,9 @@ class Trainer:
         self.choices.manual_seed(seed)
         losses = []
         for cell, values, observed in (batch for _ in range(pools) for batch in self.batches(coupled)):
-            pair = (values, observed) if not apart else (part.flatten(0, 1)[:, None] for part in (values, observed))
-            losses.append(self.loss(*pair, cell, network))
+            if apart:
+                values, observed = values.flatten(0, 1)[:, None], observed.flatten(0, 1)[:, None]
+            losses.append(self.loss(values, observed, cell, network))
         self.generator.set_state(states[0])
         self.choices.set_state(states[1])
         return torch.stack(losses).mean().item()

@@ -88,6 +88,15 @@ def fit(
 
     `about` [variable, feature] describes the variables.
     """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"):  # several threads wait for one another: on a busy machine for long
+        return _fit(series, lookback, horizon, season, own, about)
+
+
+def _fit(
+    series: Sequence[Array], lookback: int, horizon: int, season: int, own: bool, about: Array | None
+) -> Ridge | None:
     season = max(1, min(season, lookback))
     about = np.empty((len(series), 0)) if about is None else about
     every = -(-len(series) // MOST_SERIES)

@@ -227,6 +227,14 @@ def test_no_time_means_no_networks() -> None:
     assert made.ensemble.members
 
 
+def test_what_is_slow_is_not_begun_when_little_time_is_left() -> None:
+    panel = Forecaster(horizon=HORIZON).read_to_fit(monthly())
+    made = portfolio.fit(panel, Forecaster(horizon=HORIZON).spec, Options(time_limit=1e-3, quick=True))
+    board = {one.name: one for one in made.ensemble.leaderboard}
+    assert {name for name, one in board.items() if one.mase is not None} == {"seasonal_naive", "glance"}
+    assert board["ets"].note == board["theta"].note == board["ridge"].note == "no time left"
+
+
 def test_ctrl_c_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -240,6 +248,20 @@ def test_ctrl_c_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portfolio, "list_candidates", lambda *a, **k: [last])
     with pytest.raises(KeyboardInterrupt):
         quick(monthly())
+
+
+def test_ctrl_c_before_any_backtest_gives_the_cheapest_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(portfolio, "backtest", interrupt)
+    forecaster = quick(monthly())
+    board = forecaster.leaderboard().set_index("model")
+    assert forecaster.fitted.interrupted
+    assert board.loc["seasonal_naive", "weight"] == 1
+    assert set(board.drop("seasonal_naive")["note"]) == {"interrupted"}
+    assert any("Interrupted before a backtest" in note for note in forecaster.fitted.notes)
+    assert np.isfinite(forecaster.predict()["c0"]).all()
 
 
 def test_ctrl_c_while_a_network_trains_ends_the_others_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,9 +360,9 @@ def test_the_plan_is_said_first_and_every_stage_names_what_is_left() -> None:
     forecaster = Forecaster(horizon=HORIZON)
     options = Options(quick=True, say=said.append, stage=lambda doing, left: stages.append((doing, tuple(left))))
     portfolio.fit(forecaster.read_to_fit(monthly()), forecaster.spec, options)
-    assert said[0].startswith("Plan: seasonal_naive, theta, mstl, ets, ridge, glance (about ")
-    assert stages[0] == ("backtest of seasonal_naive", ("theta", "mstl", "ets", "ridge", "glance", "fit to all rows"))
-    assert stages[5] == ("backtest of glance", ("fit to all rows",))
+    assert said[0].startswith("Plan: seasonal_naive, glance, ridge, theta, mstl, ets (about ")
+    assert stages[0] == ("backtest of seasonal_naive", ("glance", "ridge", "theta", "mstl", "ets", "fit to all rows"))
+    assert stages[5] == ("backtest of ets", ("fit to all rows",))
     assert stages[-1][0].endswith("on all rows")
 
 

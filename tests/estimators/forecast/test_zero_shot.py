@@ -2,7 +2,9 @@
 
 import re
 import socket
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,11 +15,15 @@ from samples import long, numbers, wide
 import rearview as rv
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.panel_checks import TooShort
+from rearview.data.windows import Source
+from rearview.estimators.auto import fit as portfolio
 from rearview.estimators.auto.ensemble import Ensemble
 from rearview.estimators.base import Session
 from rearview.estimators.forecast import zero_shot
 from rearview.estimators.forecast.zero_shot import ZeroShot
-from rearview.pretrained import weights
+from rearview.models.patch_hosts.glance import Network
+from rearview.pretrained import training, weights
+from rearview.tasks.plan import Choice
 
 pytestmark = pytest.mark.usefixtures("glance_weights")
 HORIZON = 5
@@ -135,6 +141,48 @@ def test_constant_series_and_counts() -> None:
     assert (numbers(made) >= 0).all()
 
 
+@pytest.fixture
+def mixing_weights(glance_weights: Path) -> None:
+    """The same weights in a network whose channels are read together, its gates open."""
+    attention = {"name": "mica", "gate": "added", "exclude_self": True}
+    card = replace(weights.read_card(), attention=attention)
+    alone = weights.load(weights.read_card())
+    torch.manual_seed(3)
+    network = Network(alone.shape, alone.settings, attention)
+    training.adopt_weights(network, alone.state_dict())
+    with torch.no_grad():
+        for layer in network.stack.layers:
+            layer.gate.weight.normal_()
+    weights.write(glance_weights, network.state_dict(), card)
+
+
+@pytest.mark.usefixtures("mixing_weights")
+def test_columns_are_read_together_where_the_attention_mixes_them(tmp_path: Path) -> None:
+    frame = wide()
+    other = frame.assign(wind=frame["wind"].to_numpy()[::-1].copy())
+    fitted = glance(intervals="quantile").fit(frame)
+    one, two = fitted.predict()["load"], glance(intervals="quantile").fit(other).predict()["load"]
+    assert not np.allclose(one, two)
+    maps = fitted.explain()
+    assert {name: part.shape[:3] for name, part in maps["layer 1"].items()} == {"local": (1, 2, 2), "cross": (1, 2, 2)}
+    fitted.save(tmp_path / "model")
+    pd.testing.assert_frame_equal(rv.Forecaster.load(tmp_path / "model").predict(), fitted.predict())
+    tuned = glance(training={"epochs": 1}).fit(frame, tune=True, time_limit=20)
+    assert np.isfinite(numbers(tuned.predict())).all()
+
+
+@pytest.mark.usefixtures("mixing_weights")
+def test_one_column_and_wide_tables_with_an_attention_that_mixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zero_shot, "MOST_COLUMNS", 3)
+    columns = pd.DataFrame({f"c{n}": walk(40, n) for n in range(7)}, index=pd.date_range("2024-01-01", periods=40))
+    frame = columns.rename_axis("date").reset_index()
+    made = glance(intervals="quantile").fit(frame).predict(level=[])
+    assert np.isfinite(numbers(made)).all()
+    # Groups of 3, 2 and 2: the last two columns are forecast as by themselves.
+    pair = glance(intervals="quantile").fit(frame[["date", "c5", "c6"]]).predict(level=[])
+    np.testing.assert_allclose(numbers(made[["date", "c5", "c6"]]), numbers(pair), rtol=1e-4, atol=1e-4)
+
+
 def test_a_long_past_is_cut_with_a_note() -> None:
     values = walk(300)
     fitted = glance(intervals="quantile").fit(series(values))
@@ -204,8 +252,42 @@ def test_training_that_does_not_help_on_rows_held_out_leaves_the_weights(monkeyp
     forecaster = glance(training={"epochs": 1})
     pretrained = zero_shot.Pretrained.of(forecaster.read_to_fit(series(walk(60))), forecaster.spec)
     start, tuned = pretrained.start(), pretrained.tuned(Session())
+    assert tuned.name == "glance"
     for name, weight in start.network.state_dict().items():
         assert torch.equal(weight, tuned.network.state_dict()[name]), name
+
+
+def test_weights_go_as_far_as_rows_held_out_like_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for losses in ([1.0, 0.5, 0.7], [1.0, 0.5, 0.4]):
+        left = iter(losses)
+        monkeypatch.setattr(zero_shot.train, "evaluate", lambda *arguments, left=left: next(left))
+        forecaster = glance(training={"epochs": 1})
+        pretrained = zero_shot.Pretrained.of(forecaster.read_to_fit(series(walk(60))), forecaster.spec)
+        found.append(pretrained.tuned(Session()).network.state_dict())
+    for name, weight in pretrained.start().network.state_dict().items():
+        torch.testing.assert_close(found[0][name], (weight + found[1][name]) / 2)
+
+
+@pytest.mark.parametrize("rows", [24, 60, 90, 400])
+def test_windows_to_train_on_are_read_at_the_grain_of_forecasts(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    lookbacks: list[int] = []
+
+    def note_lookback(*given: Any, **options: Any) -> Source:
+        lookbacks.append(given[3])
+        return Source(*given, **options)
+
+    monkeypatch.setattr(zero_shot, "Source", note_lookback)
+    losses = iter([1.0, 0.9, 0.8])
+    monkeypatch.setattr(zero_shot.train, "evaluate", lambda *arguments: next(losses))
+    forecaster = glance(training={"epochs": 1})
+    pretrained = zero_shot.Pretrained.of(forecaster.read_to_fit(series(walk(rows))), forecaster.spec)
+    fitted = pretrained.tuned(Session())
+    assert fitted.windows["validation"] > 0
+    network = fitted.network
+    assert isinstance(network, Network)
+    grains = [network.choose_grain(length, HORIZON) for length in (lookbacks[0], fitted.lookback)]
+    assert grains[0] is grains[1]
 
 
 def test_glance_with_settings_of_its_own_is_trained_from_nothing() -> None:
@@ -213,6 +295,20 @@ def test_glance_with_settings_of_its_own_is_trained_from_nothing() -> None:
     made = glance(settings=small, training={"epochs": 1}, lookback=16).fit(wide(100))
     assert not isinstance(made.fitted, ZeroShot)
     assert made.fitted.history is not None
+
+
+def test_a_network_that_training_did_not_change_is_no_second_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zero_shot.train, "evaluate", lambda *arguments: 1.0)
+    monkeypatch.setitem(zero_shot.TUNING, "epochs", Choice(1, ""))
+    listed = portfolio.list_candidates
+    wanted = ("seasonal_naive", "glance", "glance_tuned")
+    monkeypatch.setattr(
+        portfolio, "list_candidates", lambda *a, **k: [one for one in listed(*a, **k) if one.name in wanted]
+    )
+    board = rv.Forecaster(horizon=HORIZON, device="cpu").fit(series(walk(80)), time_limit=60).leaderboard()
+    tuned = board.set_index("model").loc["glance_tuned"]
+    assert tuned["weight"] == 0
+    assert "nothing better" in tuned["note"]
 
 
 def test_a_portfolio_counts_the_network_among_its_candidates() -> None:

@@ -9,7 +9,7 @@ import torch
 from rearview.models.features import contract
 from rearview.models.features.hydra import Hydra
 from rearview.models.features.quantiles import IntervalQuantiles
-from rearview.models.features.rocket import MultiRocket
+from rearview.models.features.rocket import MiniRocket, MultiRocket
 from rearview.models.features.shapelets import Shapelets
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "features_aeon.npz")
@@ -21,7 +21,7 @@ def stored(kind, prefix):
 
 
 @pytest.mark.parametrize("channels", ["uni", "multi"])
-@pytest.mark.parametrize(("kind", "name"), [(MultiRocket, "multi"), (Hydra, "hydra")])
+@pytest.mark.parametrize(("kind", "name"), [(MiniRocket, "mini"), (MultiRocket, "multi"), (Hydra, "hydra")])
 def test_features_are_those_of_aeon(channels, kind, name):
     transform = stored(kind, f"{channels}_{name}")
     ours = transform(torch.from_numpy(GOLDEN[f"{channels}_values"])).numpy()
@@ -37,6 +37,7 @@ def drawn(values):
     random = np.random.default_rng(0)
     codes = np.arange(len(values)) % 2
     return [
+        MiniRocket.draw(values, 84 * 5, random),
         MultiRocket.draw(values, 84 * 5, random),
         Hydra.draw(values.shape[1], values.shape[2], 4, random),
         Shapelets.draw(values, codes, 128, random),
@@ -44,7 +45,7 @@ def drawn(values):
     ]
 
 
-@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("place", range(5))
 @pytest.mark.parametrize(("channels", "steps"), [(1, 10), (3, 29), (13, 64)])
 def test_features_of_a_case_do_not_depend_on_its_company(monkeypatch, place, channels, steps):
     values = series(channels=channels, steps=steps)

@@ -48,7 +48,9 @@ def attend(
         if causal:
             later = torch.full((q.shape[2], k.shape[2]), -torch.inf, dtype=q.dtype, device=q.device)
             bias = bias + later.triu_(1)
-        bias = bias.to(q.dtype).expand(*q.shape[:3], k.shape[2])
+        # Left to torch where rows or heads share it: to align keys it copies what it is given.
+        bias = bias.to(q.dtype)[(None,) * (4 - bias.dim())]
+        bias = bias.expand(*bias.shape[:2], q.shape[2], k.shape[2])
     out = functional.scaled_dot_product_attention(
         q, k, v, attn_mask=bias, dropout_p=dropout, is_causal=causal and bias is None, scale=scale
     )

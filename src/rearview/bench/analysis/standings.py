@@ -123,7 +123,12 @@ class Contrast:
     validation: float | None = None
     """Mean relative difference of the validation loss, in percent; None where rows keep none."""
     points: float | None = None
-    """Mean difference of a share, such as accuracy, in points of a hundred; None for errors, which have no scale."""
+    """Mean difference of accuracy, in points of a hundred; None for other measures, whose sets differ in scale."""
+
+    @property
+    def size(self) -> float:
+        """The difference as it is given: of accuracy in points, else in percent."""
+        return self.change if self.points is None else self.points
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +143,7 @@ class Answer:
     @property
     def gains(self) -> bool:
         """Whether it does better than softmax at all."""
-        return self.best.change < 0 if self.standing.task.lower_is_better else self.best.change > 0
+        return self.best.size < 0 if self.standing.task.lower_is_better else self.best.size > 0
 
     @property
     def needed(self) -> int:
@@ -286,7 +291,7 @@ def _answer(standing: Standing) -> Answer | None:
     if not attending:
         return None
     sign = 1 if standing.task.lower_is_better else -1
-    return Answer(standing, min(attending, key=lambda one: sign * one.change), len(contrasts))
+    return Answer(standing, min(attending, key=lambda one: sign * one.size), len(contrasts))
 
 
 def _surety(one: Standing) -> tuple[int, int, bool, int]:
@@ -310,14 +315,14 @@ def build_contrasts(standing: Standing) -> list[Contrast]:
         interval = statistics.paired_interval(change, np.zeros_like(change)) if len(change) >= FEWEST else None
         both = list(zip(standing.entries[name], standing.entries[against], strict=True))
         times = np.median([ours.costs["parameters"] / (theirs.costs["parameters"] or 1.0) for ours, theirs in both])
-        tests = p_values[place], corrected[place], _validation_change(both), _points(standing.task, both)
+        tests = p_values[place], corrected[place], _validation_change(both), _points(standing, both)
         contrasts.append(Contrast(name, against, won, float(change.mean()), float(times), interval, *tests))
     return contrasts
 
 
-def _points(task: Task, pairs: Sequence[tuple[Entry, Entry]]) -> float | None:
-    """Mean difference of a share over data sets, in points; None for errors."""
-    if task.lower_is_better:
+def _points(standing: Standing, pairs: Sequence[tuple[Entry, Entry]]) -> float | None:
+    """Mean difference of accuracy over data sets, in points; None for other measures."""
+    if standing.task.deciding_measure(standing.protocol) != "accuracy":
         return None
     differences: dict[str, list[float]] = defaultdict(list)
     for ours, theirs in pairs:

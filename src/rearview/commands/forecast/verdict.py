@@ -30,8 +30,9 @@ def verdict(
 
     `known`: the networks had inputs known in the future, for which a baseline has no place.
     """
-    if not windows:
+    if not windows or not results:
         why = "There was no backtest, as asked" if skipped else "The data is too short for a backtest"
+        why = "The run was stopped before a backtest" if windows else why
         return f"{why}, so nothing is known about how good this forecast is."
     # MASE has no meaning where the history never changes from season to season; the MAE has.
     metric = "mase" if all(np.isfinite(result.scores.mase) for result in results) else "mae"

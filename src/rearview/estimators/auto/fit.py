@@ -1,6 +1,7 @@
 """Backtest a portfolio within a time limit, weigh its members, fit them to all rows."""
 
 import os
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
 from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_at_zero
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
-from rearview.estimators.auto.schedule import Options, check_rows, choose_windows
+from rearview.estimators.auto.schedule import START, Options, check_rows, choose_windows
 from rearview.estimators.auto.usage import list_used_inputs
 from rearview.estimators.auto.weights import choose_weights, combine_backtests, measure_losses
 from rearview.estimators.base import Session, fingerprint
@@ -35,9 +36,13 @@ from rearview.tasks import metrics, statistics
 MOST_BACKTESTED = 200
 """Series, or columns, whose backtests weigh the members; more are not looked at for that."""
 FEW_VARIABLES = 20
-"""Variables below which no model is too slow."""
+"""Variables below which the time of a model is not measured, but taken from what it costs elsewhere."""
 FOR_TRAINING = 0.8
 """Share of the time left that networks may train for; the rest is for forecasts, pages and files."""
+FOR_THE_END = 0.25
+"""Share of the limit that must be left for a model that does not train to be begun, but for the first few."""
+LEAST_TRIED = 2
+"""Models that are backtested whatever the limit: the naive forecast and the network that came trained."""
 BREAKING = (RearviewError, ArithmeticError, LookupError, RuntimeError, ValueError, TypeError)
 """What a candidate may break on while the others go on."""
 INTERRUPTED = "interrupted"
@@ -83,14 +88,13 @@ def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: PanelHisto
                 networks = sum(one.candidate.trains for one in trials[place:])
                 left = options.left() - sum(one.forecast_seconds for one in trials)
                 ratio = panel.series * panel.targets / (sample.series * sample.targets)
-                _backtest(trial, sample, spec, levels, windows, options, known_at, networks, left, ratio)
+                tried = sum(one.backtest is not None for one in trials)
+                _backtest(trial, sample, spec, levels, windows, options, known_at, networks, left, ratio, tried)
                 if trial.backtest is not None and trial.backtest.fitted.interrupted:
                     raise KeyboardInterrupt  # which the training took for itself
         except KeyboardInterrupt:
-            if not any(one.backtest for one in trials):
-                raise
             interrupted = True
-            for one in trials[place:]:
+            for one in trials[place:] if place else trials[1:]:  # the first, and cheapest, can do without a backtest
                 one.note = INTERRUPTED
             break
     return _finish(panel, sample, spec, trials, levels, options, seasons, windows, interrupted)
@@ -119,6 +123,7 @@ def _backtest(
     networks: int,
     left: float,
     ratio: float,
+    tried: int,
 ) -> None:
     """Backtest one candidate on a sample, one part in `ratio`; whatever it breaks on, the others go on without it."""
     candidate, began = trial.candidate, time.monotonic()
@@ -129,10 +134,17 @@ def _backtest(
             return
     else:
         seconds = None
-        once = _estimate(candidate, panel, spec, levels)
+        if left < FOR_THE_END * options.time_limit and tried >= LEAST_TRIED:
+            trial.note = "no time left"
+            return
+        once, start = _estimate(candidate, panel, spec, levels), 0.0
+        if candidate.cost and not once:
+            slowness = options.slowness()
+            once = slowness * candidate.cost * panel.series * panel.targets
+            start = 0.0 if "statsforecast" in sys.modules else slowness * START
         backtests, final = _share_work(once * windows), _share_work(once * ratio)
-        if once and backtests + final > left / 2:
-            trial.note = f"about {backtests + final:.0f} s, more than there is time for"
+        if once and start + backtests + final > left / 2:
+            trial.note = f"about {start + backtests + final:.0f} s, more than there is time for"
             options.say(f"{candidate.name}: left out, {trial.note}")
             return
         trial.forecast_seconds = final
@@ -185,7 +197,7 @@ def _keep_targets(panel: Panel, every: int) -> Panel:
 
 
 def _estimate(candidate: Candidate, panel: Panel, spec: ForecastSpec, levels: tuple[float, ...]) -> float:
-    """Seconds of one process for a forecast of all variables, measured on a few; of what is quick anyway, 0."""
+    """Seconds of one process for a forecast of all variables, measured on a few; 0: too few variables to measure."""
     if panel.series * panel.targets < FEW_VARIABLES or candidate.name in ("seasonal_naive", linear.NAME):
         return 0.0
     few = panel.only(panel.ids[:1])
@@ -224,7 +236,7 @@ def _finish(
     # stretched twice hold too often.
     losses = measure_losses(tests) if tests else None
     if losses is None:
-        scored = [trial for trial in trials if not trial.candidate.trains]
+        scored = [trial for trial in trials if not trial.candidate.trains and trial.note != INTERRUPTED]
     prior = np.array([trial.candidate.prior for trial in scored])
     if losses is None:
         weights = np.tile(prior / prior.sum(), (sample.series * sample.targets, 1))
@@ -257,7 +269,7 @@ def _finish(
         period=seasons[0] if seasons else 1,
         stretch=stretch,
         leaderboard=_leaderboard(panel, trials, members, common, losses, scored),
-        notes=_notes(panel, spec, windows, sample, seasons, finals),
+        notes=_notes(panel, spec, windows if tests else 0, sample, seasons, finals, interrupted),
         findings=tuple(dict.fromkeys(finding for one in finals for finding in one.findings)),
         interrupted=any(one.interrupted for one in finals) or any(one.note == INTERRUPTED for one in trials),
     )
@@ -299,6 +311,8 @@ def _fit_members(panel: Panel, scored: list[_Trial], weights: Array, options: Op
     lost = weights.sum(axis=1) == 0
     if lost.any():
         alive = [n for n in used if scored[n].final is not None]
+        if not alive and interrupted:
+            raise KeyboardInterrupt
         if not alive:
             raise RearviewError(f"No model could be fitted: {'; '.join(trial.note for trial in scored)}")
         weights[np.ix_(lost, alive)] = 1 / len(alive)
@@ -339,12 +353,12 @@ def _notes(
     sample: Panel,
     seasons: tuple[int, ...],
     finals: tuple[Predictor, ...],
+    interrupted: bool,
 ) -> tuple[str, ...]:
     notes = []
     if not windows:
-        notes.append(
-            "Too short for a backtest: the weights are those of other data, and the intervals are the members' own."
-        )
+        why = "Interrupted before" if interrupted else "Too short for"
+        notes.append(f"{why} a backtest: the weights are those of other data, and the intervals are the members' own.")
     elif windows == 1:
         notes.append("The weights rest on one backtest window.")
     if sample is not panel:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rearview.core.errors import InputError
 from rearview.data.panel import Panel
 from rearview.estimators.auto import linear
 from rearview.estimators.auto.effects import Effects, WithEffects
@@ -88,23 +89,7 @@ def list_candidates(
     """The candidates, cheapest first, or the one that is asked for; `quick` leaves out networks that train."""
     asked = spec.model
     spec = replace(spec, intervals="conformal", season=seasons[0] if seasons else 1)
-    candidates = []
-    for name in statistics.NAMES:
-        if name == "mstl" and not seasons and asked != name:
-            continue  # without a season it is ETS
-
-        def fit_statistics(rows: Panel, session: Session, name: statistics.Name = name) -> Predictor:
-            return Statistical.of(name, rows, spec, seasons, workers)
-
-        cost = statistics.estimate_seconds(name, min(int(panel.lengths.max()), MOST_ROWS[name]), seasons)
-        candidates.append(Candidate(name, statistics.MEANINGS[name], fit_statistics, cost=cost))
-    candidates.append(
-        Candidate(
-            linear.NAME,
-            "a ridge regression from the normalised look-back to all steps",
-            lambda rows, session: linear.fit(rows, spec, seasons),
-        )
-    )
+    candidates = [_statistics(statistics.NAMES[0], panel, spec, seasons, workers)]
     shipped = replace(spec, model=weights.NAME)
     if weights.available():
         candidates.append(
@@ -114,13 +99,23 @@ def list_candidates(
                 lambda rows, session: Pretrained.of(rows, shipped).start(),
             )
         )
+    candidates.append(
+        Candidate(
+            linear.NAME,
+            "a ridge regression from the normalised look-back to all steps",
+            lambda rows, session: linear.fit(rows, spec, seasons),
+        )
+    )
+    for name in statistics.NAMES[1:]:
+        if name != "mstl" or seasons or asked == name:  # without a season it is ETS
+            candidates.append(_statistics(name, panel, spec, seasons, workers))
     if not quick:
         if weights.available():
             candidates.append(
                 Candidate(
                     TUNED,
                     "the same, trained further on these rows",
-                    lambda rows, session: Pretrained.of(rows, shipped).tuned(session),
+                    lambda rows, session: _tune(Pretrained.of(rows, shipped), session),
                     trains=True,
                 )
             )
@@ -138,6 +133,26 @@ def list_candidates(
     find = _find_effects(seasons)
     cleared = [replace(one, fit=_with_effects(one.fit, find)) for one in candidates if one.name != "itransformer"]
     return cleared if quick else [*cleared, _network("itransformer", spec, seasons)]
+
+
+def _tune(shipped: Pretrained, session: Session) -> Predictor:
+    """The network trained further; one that stayed as it came is no second member."""
+    fitted = shipped.tuned(session)
+    if fitted.name != TUNED:
+        raise InputError(f"training {weights.NAME} further gave nothing better in its time; it is kept as it came")
+    return fitted
+
+
+def _statistics(
+    name: statistics.Name, panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], workers: int
+) -> Candidate:
+    cost = statistics.estimate_seconds(name, min(int(panel.lengths.max()), MOST_ROWS[name]), seasons)
+    return Candidate(
+        name,
+        statistics.MEANINGS[name],
+        lambda rows, session: Statistical.of(name, rows, spec, seasons, workers),
+        cost=cost,
+    )
 
 
 def _network(name: str, spec: ForecastSpec, seasons: tuple[int, ...]) -> Candidate:

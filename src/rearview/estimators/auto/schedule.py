@@ -19,6 +19,8 @@ MOST_WINDOWS = 5
 LEAST_ROWS = 3
 START = 3.0
 """Seconds until the libraries of statistical models are loaded."""
+LEAST_SPENT = 0.5
+"""Seconds of the processor before which nothing is said of its speed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,8 @@ class Options:
     stage: Callable[[str, Sequence[str]], None] = lambda doing, left: None
     """Receives what runs now and what is left."""
     started: float = field(default_factory=time.monotonic)
+    made: tuple[float, float] = field(default_factory=lambda: (time.monotonic(), time.process_time()))
+    """When the options were made: by the clock, and in seconds of the processor."""
 
     def session(self, name: str, seconds: float | None) -> Session:
         """Where a network of this name trains, and how long; without seconds, nothing that trains."""
@@ -53,6 +57,12 @@ class Options:
     def left(self) -> float:
         """Seconds left."""
         return self.started + self.time_limit - time.monotonic()
+
+    def slowness(self) -> float:
+        """How many seconds one of the processor takes: more than 1 where others use the machine, too."""
+        clock, processor = self.made
+        spent = time.process_time() - processor
+        return max(1.0, (time.monotonic() - clock) / spent) if spent > LEAST_SPENT else 1.0
 
     def describe(
         self, candidates: Sequence[Candidate], sample: Panel, panel: Panel, windows: int, seasons: tuple[int, ...]

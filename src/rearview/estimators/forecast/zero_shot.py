@@ -6,7 +6,7 @@ what backtest windows show where there are rows for some. `tune` trains the netw
 only where a backtest is the better for it.
 """
 
-import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
@@ -59,8 +59,14 @@ MOST_TESTED = 250
 """Forecasts that a correction rests on, about: more tell little and take time."""
 TUNING_SECONDS = 120.0
 """Time to train further where no limit is given."""
-LONGEST_TUNED = 512
-"""Rows of a window that the network is trained further on, at most."""
+TOKENS_LEARNED = 1 << 10
+"""Tokens of an update where the network is trained further, about: an update stays quick, however long windows are."""
+LEAST_SECONDS = 2.0
+"""Seconds below which training further is not begun."""
+TOKENS_HELD = 1 << 12
+"""Tokens of the windows that stop that training, about."""
+BLENDS = (0.5, 1.0)
+"""How far the weights may go towards those that training ends with; half-way is often better than either end."""
 TUNING: Mapping[str, Choice[object]] = {
     "learning_rate": Choice(1e-4, "small: the weights are good already"),
     "schedule": Choice("constant", "the time left decides how long it trains"),
@@ -158,7 +164,7 @@ def _batches(network: Network, cases: Sequence[_Case], horizon: int) -> Iterator
     alike: dict[tuple[int, int, int], list[_Case]] = {}
     for case in cases:
         grain = network.choose_grain(case.length, horizon)
-        tokens = -(-case.length // grain.patch) + -(-min(grain.reach, horizon) // grain.patch)
+        tokens = network.count_tokens(case.length, horizon)
         alike.setdefault((grain.patch, tokens, len(case.columns)), []).append(case)
     for (_, tokens, columns), group in alike.items():
         size = max(1, MOST_TOKENS // (tokens * columns))
@@ -340,15 +346,19 @@ class Pretrained:
     def tuned(self, session: Session) -> ZeroShot:
         """The weights after training on the rows, stopped by the newest of them; intervals not corrected.
 
-        Where these are not forecast better for it, the weights stay as they came.
+        Where these are not forecast better for it, the weights stay as they came, and so does the name.
         """
         start, spec, panel = self.start(), self.spec, transform_panel(self.panel, self.spec)
         network = start.network
         assert isinstance(network, Network)
         settings = network.settings
         horizon = min(spec.horizon, network.reach)
-        lookback = max(SHORTEST, min(LONGEST_TUNED, start.lookback, (int(panel.lengths.max()) - 2 * horizon) // 2))
-        cut = split(panel, lookback, horizon, calibrate=False)
+        # As many rows as forecasts read, or as leave half of them to learn from; where so few would be read at a finer
+        # grain than forecasts are, windows are filled up in front.
+        few = max(SHORTEST, min(start.lookback, (int(panel.lengths.max()) - 2 * horizon) // 2))
+        alike = network.choose_grain(few, horizon) is network.choose_grain(start.lookback, horizon)
+        lookback = few if alike else start.lookback
+        cut = split(panel, few, horizon, calibrate=False)
         if not len(cut.train):
             return start
         device = base.resolve_device(spec.device)
@@ -356,27 +366,43 @@ class Pretrained:
             panel, Scaler.fit(panel, cut.rows), cut.train + cut.validation, lookback, horizon, device=device,
             inputs=False,
         )  # fmt: skip
+        tokens = network.count_tokens(lookback, horizon) * panel.targets
         order, a = torch.arange(len(source)), len(cut.train)
-        held = order[a:][:: max(1, (len(source) - a) * panel.targets // MOST_TESTED)]
+        held = order[a:][:: max(1, -(-(len(source) - a) * tokens // TOKENS_HELD))]
         shape = Shape(panel.targets, lookback, horizon * len(settings.quantiles))
         learner = Network(shape, replace(settings, answer="quantiles"), self.card.attention).to(device)
         learner.load_state_dict(network.state_dict())
         training = planning.override(
-            {**TUNING, "batch": Choice(max(1, 32 // panel.targets), "windows, so that an update stays quick")},
+            {**TUNING, "batch": Choice(max(1, min(32, TOKENS_LEARNED // tokens)), "so that an update stays quick")},
             spec.training,
         )
         values = {name: choice.value for name, choice in training.items()}
         loop = settings_from(train.Settings, "Training", {**values, "seed": spec.seed})
         task = Forecast(horizon, quantiles=settings.quantiles)
-        before = train.evaluate(learner, task, source, held) if len(held) else math.inf
+        began = time.monotonic()
+        losses = [train.evaluate(learner, task, source, held)] if len(held) else []
+        if session.seconds is not None:  # of looks at the rows held out, each blend takes one, and so does an epoch
+            left = session.seconds - (2 + len(BLENDS)) * (time.monotonic() - began)
+            if left < LEAST_SECONDS:
+                return start
+            session = replace(session, seconds=left)
         history = base.train_network(learner, task, source, order[:a], held, loop, session)
-        if not len(held) or train.evaluate(learner, task, source, held) < before:
-            network.load_state_dict(learner.state_dict())
+        first, last = network.state_dict(), {name: one.clone() for name, one in learner.state_dict().items()}
+        found = [first]
+        for share in BLENDS if len(held) else BLENDS[:1]:
+            found.append({name: torch.lerp(first[name], last[name], share) for name in first})
+            if len(held):
+                learner.load_state_dict(found[-1])
+                losses.append(train.evaluate(learner, task, source, held))
+        best = int(np.argmin(losses)) if losses else len(found) - 1
+        network.load_state_dict(found[best])
+        fitted = replace(start, history=history)
+        if not best and not fitted.interrupted:
+            return start
         return replace(
-            start,
+            fitted,
             name=TUNED,
             plan=replace(start.plan, training=training),
-            history=history,
             notes=self.notes,
             windows={"train": a, "validation": len(held), "calibration": 0},
         )

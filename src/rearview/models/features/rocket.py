@@ -1,7 +1,7 @@
-"""MultiRocket: the 84 kernels of nine taps of which three weigh 2 and six weigh -1, at many dilations.
+"""MiniRocket and MultiRocket: the 84 kernels of nine taps of which three weigh 2 and six weigh -1, at many dilations.
 
 A kernel's output C(t) over a case is compared with biases b, which are quantiles of the kernel's output over a training
-case: the kernels, dilations and biases of MiniRocket (Dempster, Schmidt and Webb, 2021). MultiRocket (Tan and others,
+case. MiniRocket (Dempster, Schmidt and Webb, 2021) keeps the share of t with C(t) > b. MultiRocket (Tan and others,
 2022) keeps four numbers, of the series and of its first differences:
 
     share        the share of t with C(t) > b
@@ -14,6 +14,7 @@ out those t at which it would reach beyond the series. With several channels a k
 The authors' code shifts the four left taps over differences by a step too few; here they are where the paper has them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.models.features.contract import Features, portion
+from rearview.models.features.contract import Features, RecordT, TensorRecord, portion
 
 TAPS = 9
 SHORTEST = TAPS + 1
@@ -37,8 +38,8 @@ MOST_CHANNELS = 9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MultiRocket(Features):
-    """Kernels with their dilations, channels and biases, and the four numbers of each over one series."""
+class Kernels(TensorRecord):
+    """The kernels with their dilations, channels and biases."""
 
     dilations: Tensor
     """[dilation], ascending."""
@@ -51,8 +52,8 @@ class MultiRocket(Features):
 
     @classmethod
     def draw(
-        cls, values: Float[Tensor, "case channel time"], biases: int, random: np.random.Generator
-    ) -> "MultiRocket":
+        cls: type[RecordT], values: Float[Tensor, "case channel time"], biases: int, random: np.random.Generator
+    ) -> RecordT:
         """Draw about so many biases over all kernels from training cases."""
         _, channels, steps = values.shape
         dilations, counts = _dilations(steps, biases // len(HEAVY))
@@ -70,24 +71,14 @@ class MultiRocket(Features):
             wanted = golden[done : done + len(HEAVY) * count].view(len(HEAVY), count)
             thresholds.append(_interpolate(output.sort(dim=1).values, wanted).flatten())
             done += len(HEAVY) * count
-        return cls(torch.tensor(dilations), torch.tensor(counts), reads, torch.cat(thresholds))
-
-    def __call__(self, values: Float[Tensor, "case channel time"]) -> Float[Tensor, "case feature"]:
-        """Shares, then stretches, means and mean places, each by dilation, then kernel, then bias."""
-        counts = self.counts.tolist()
-        by_dilation = self.biases.split([len(HEAVY) * count for count in counts])
-        numbers = values.new_empty(len(values), 4, len(self.biases))
-        together = portion(values, len(HEAVY) * max(counts) * values.shape[-1])
-        for begin in range(0, len(values), together):
-            part, done = values[begin : begin + together], 0
-            for place in range(len(self.dilations)):
-                biases = by_dilation[place].view(len(HEAVY), -1)
-                into = numbers[begin : begin + together, :, done : done + biases.numel()].unflatten(2, biases.shape)
-                for first, output in zip((place % 2, 1 - place % 2), self.outputs(part, place), strict=True):
-                    in_time = output.permute(2, 0, 1).unsqueeze(-1)
-                    into[:, :, first::2] = _four_numbers(in_time, biases[first::2]).movedim(0, 1)
-                done += biases.numel()
-        return numbers.flatten(1)
+        return cls.from_tensors(
+            {
+                "dilations": torch.tensor(dilations),
+                "counts": torch.tensor(counts),
+                "channels": reads,
+                "biases": torch.cat(thresholds),
+            }
+        )
 
     def outputs(self, values: Float[Tensor, "case channel time"], place: int) -> tuple[Tensor, Tensor]:
         """Outputs at a dilation, [case, kernel, time]: of kernels over the whole series, and of those within it."""
@@ -133,7 +124,31 @@ def _interpolate(ordered: Tensor, shares: Tensor) -> Tensor:
     return low + (high - low) * (place - below)
 
 
-def _four_numbers(output: Float[Tensor, "time case kernel 1"], bias: Float[Tensor, "kernel bias"]) -> Tensor:
+def _pool(kernels: Kernels, values: Tensor, pool: Callable[[Tensor, Tensor], Tensor], numbers: int) -> Tensor:
+    """[case, number, kernel and bias]: so many `numbers` of each kernel's output and bias, dilation by dilation."""
+    cases, dilations = len(values), len(kernels.dilations)
+    counts = kernels.counts.tolist()
+    by_dilation = kernels.biases.split([len(HEAVY) * count for count in counts])
+    pooled = values.new_empty(cases, numbers, len(kernels.biases))
+    together = portion(values, len(HEAVY) * max(counts) * values.shape[-1])
+    for begin in range(0, cases, together):
+        part, done = values[begin : begin + together], 0
+        for place in range(dilations):
+            biases = by_dilation[place].view(len(HEAVY), -1)
+            into = pooled[begin : begin + together, :, done : done + biases.numel()].unflatten(2, biases.shape)
+            for first, output in zip((place % 2, 1 - place % 2), kernels.outputs(part, place), strict=True):
+                in_time = output.permute(2, 0, 1).unsqueeze(-1)
+                into[:, :, first::2] = pool(in_time, biases[first::2]).movedim(0, 1)
+            done += biases.numel()
+    return pooled
+
+
+def _share(output: Float[Tensor, "time case kernel 1"], bias: Float[Tensor, "kernel bias"]) -> Tensor:
+    """[1, case, kernel, bias]."""
+    return (output > bias).to(output.dtype).mean(0, keepdim=True)
+
+
+def _four(output: Float[Tensor, "time case kernel 1"], bias: Float[Tensor, "kernel bias"]) -> Tensor:
     """[4, case, kernel, bias]."""
     steps = len(output)
     above = output - bias
@@ -151,3 +166,19 @@ def _four_numbers(output: Float[Tensor, "time case kernel 1"], bias: Float[Tenso
     some, safe = count > 0, count.clamp(min=1)
     mean = torch.where(some, excess / safe + 2 * bias, 0.0)
     return torch.stack([count / steps, longest, mean, torch.where(some, place / safe, -1.0)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MiniRocket(Kernels, Features):
+    """Shares alone, of the series: by dilation, then kernel, then bias."""
+
+    def __call__(self, values: Float[Tensor, "case channel time"]) -> Float[Tensor, "case feature"]:
+        return _pool(self, values, _share, 1).flatten(1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MultiRocket(Kernels, Features):
+    """All four numbers of one series: shares, then stretches, means and mean places, each as MiniRocket orders them."""
+
+    def __call__(self, values: Float[Tensor, "case channel time"]) -> Float[Tensor, "case feature"]:
+        return _pool(self, values, _four, 4).flatten(1)

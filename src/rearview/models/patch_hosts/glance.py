@@ -174,6 +174,11 @@ class Network(Model):
                 return grain
         return grain
 
+    def count_tokens(self, length: int, horizon: int) -> int:
+        """Tokens of one pass over a past of some length, those ahead among them."""
+        grain = self.choose_grain(length, horizon)
+        return -(-length // grain.patch) + -(-min(grain.reach, horizon) // grain.patch)
+
     def look(self, past: Tensor, observed: Tensor | None, steps: int, grain: Grain) -> Tensor:
         """One pass: [batch, channel, steps, quantile] in the units of the series, not sorted yet."""
         past, seen = fit_context(past, observed, grain)

@@ -146,13 +146,13 @@ def answered_mechanism(answer: Answer) -> str:
 
 
 def answered_difference(answer: Answer) -> str:
-    """By how much it differs from softmax: an error in percent, a share such as accuracy in points."""
+    """By how much it differs from softmax: accuracy in points, other measures in percent."""
     best, measure = answer.best, answer.standing.measure
     return f"{text.change(best.change, 1) if best.points is None else text.points(best.points)} {measure}"
 
 
 def _beside_change(contrast: Contrast) -> str:
-    """The interval of a change and what validation says, as far as there are any; of a share, the change first."""
+    """The interval of a change and what validation says, as far as there are any; of accuracy, the change first."""
     relative = "" if contrast.points is None else f"relative {text.change(contrast.change, 1)}"
     change = " ".join(filter(None, (relative, _spell_interval(contrast))))
     validation = "" if contrast.validation is None else f"validation {text.change(contrast.validation, 1)}"
