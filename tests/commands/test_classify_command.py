@@ -219,7 +219,7 @@ def test_a_test_that_is_the_training_is_reported(files, tmp_path, capsys):
 
 
 def test_a_test_of_its_own_is_not_taken_for_the_training(done):
-    assert not any("very cases" in note for note in json.loads((done / "run.json").read_text())["notes"])
+    assert not any("same cases" in note for note in json.loads((done / "run.json").read_text())["notes"])
 
 
 def test_the_folder_is_named_after_command_and_file(files, tmp_path, monkeypatch):

@@ -102,4 +102,4 @@ def test_the_command_writes_and_draws_the_difference(
     assert max(data["series"][0]["parts"][0]["y"]) < -30
     assert '<h2 id="parts-title">Difference</h2>' in drawn
     assert main([*common, "--page", page]) == 1
-    assert "say which with what_if (--what-if)" in capsys.readouterr().err
+    assert "name the change with what_if (--what-if)" in capsys.readouterr().err

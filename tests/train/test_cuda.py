@@ -8,7 +8,7 @@ from toys import TRAIN, VALIDATION, Squares, Table, network, without_seconds
 
 from rearview import train
 from rearview.train import optimisation
-from rearview.train.updates import Step
+from rearview.train.updates import Update
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA d
 def test_the_step_never_waits_for_the_device(accumulate: int, precision: str) -> None:
     settings = train.Settings(batch=5, accumulate=accumulate, clip=1.0, precision=precision)
     model = network().to("cuda")
-    step = Step(model, Squares(), Unwatched().to("cuda"), optimisation.build(model, settings), settings)
+    step = Update(model, Squares(), Unwatched().to("cuda"), optimisation.build(model, settings), settings)
     index = torch.arange(settings.windows_per_update, device="cuda")
     step(index)
     torch.cuda.synchronize()

@@ -14,7 +14,7 @@ from rearview import models, train
 from rearview.train import optimisation
 from rearview.train.loop import epoch_order
 from rearview.train.optimisation import rate
-from rearview.train.updates import Step, Updates
+from rearview.train.updates import Update, Updates
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -255,7 +255,7 @@ def test_captured_validation_is_the_plain_one() -> None:
 def test_capturing_leaves_no_trace() -> None:
     settings = train.Settings(batch=8, capture=True)
     model = network().cuda().train()
-    step = Step(model, Squares(), Unwatched(), optimisation.build(model, settings), settings)
+    step = Update(model, Squares(), Unwatched(), optimisation.build(model, settings), settings)
     torch.cuda.manual_seed(5)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     states = torch.get_rng_state(), torch.cuda.get_rng_state()

@@ -14,7 +14,7 @@ from toys import INPUTS, TRAIN, VALIDATION, WINDOWS, Squares, Table, network, sa
 from rearview import train
 from rearview.train import evaluation, optimisation, updates
 from rearview.train.optimisation import Rate
-from rearview.train.updates import WORTHWHILE, CompiledModel, Step, obstacle
+from rearview.train.updates import WORTHWHILE, CompiledModel, Update, obstacle
 
 CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 
@@ -54,7 +54,7 @@ class Diary:
     written: list[object]
     problem: Exception | None = None
 
-    def __init__(self, step: Step[object], count: int) -> None:
+    def __init__(self, step: Update[object], count: int) -> None:
         self.step, self.count = step, count
         Diary.written = [("made", count)]
 

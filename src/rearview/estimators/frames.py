@@ -70,9 +70,10 @@ def new_frame(columns: Mapping[str, Any]) -> Frame:
 
         return pd.DataFrame(dict(columns))
     # polars takes numpy text as objects, and an empty list of it as nothing known.
+    text = {name for name, values in columns.items() if isinstance(values, np.ndarray) and values.dtype.kind == "U"}
     return pl.DataFrame(
         {
-            name: pl.Series(values.tolist(), dtype=pl.String) if _is_text(values) else values
+            name: pl.Series(values.tolist(), dtype=pl.String) if name in text else values
             for name, values in columns.items()
         }
     )
@@ -81,10 +82,6 @@ def new_frame(columns: Mapping[str, Any]) -> Frame:
 def file_layout(layout: Layout) -> Layout:
     """The layout of files: always long, with the field's column names."""
     return replace(layout, form="long", backend="file", id_col="unique_id", time_col="ds", target_col=None)
-
-
-def _is_text(values: object) -> bool:
-    return isinstance(values, np.ndarray) and values.dtype.kind == "U"
 
 
 def has_whole_ids(frame: Frame, layout: Layout) -> bool:

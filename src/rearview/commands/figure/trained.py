@@ -18,7 +18,7 @@ from rearview.attention.contract import Attention, Inputs, Projected
 from rearview.attention.softmax import join_carried
 from rearview.bench.runs import forecasting, measure
 from rearview.bench.runs.forecasting import Trial
-from rearview.bench.runs.request import Part, Request, spell
+from rearview.bench.runs.request import Request, spell
 from rearview.bench.synthetic.components import read_attention, silence
 from rearview.commands.console import say
 from rearview.commands.figure.drawing import Drawing, FigureOptions, Plan, tabulate
@@ -68,7 +68,18 @@ def train_arms(plan: Plan, options: FigureOptions) -> list[TrainedArm]:
     arms: list[TrainedArm] = []
     for attention in plan["attention"]:
         name = attention if isinstance(attention, str) else spell(attention)
-        spec = forecasting.resolve(_request(plan, options, attention))
+        request = Request(
+            options.dataset or plan["dataset"],
+            plan["model"],
+            attention,
+            plan["lookback"],
+            plan["horizon"],
+            seed=options.seed,
+            settings=plan.get("settings", {}),
+            training=options.training or {},
+            presets=plan.get("presets"),
+        )
+        spec = forecasting.resolve(request)
         data = forecasting.read(spec, options.data_dir)
         say(f"training {spec.model} with {name} on {spec.dataset}, {spec.lookback} steps to {spec.horizon}")
         parts = forecasting.split(data.panel, spec.data, spec.lookback, spec.horizon)
@@ -85,20 +96,6 @@ def _spread(windows: Tensor, count: int = MOST_WINDOWS) -> Tensor:
     """At most so many of the windows, from the first to the last."""
     places = np.unique(np.linspace(0, len(windows) - 1, min(count, len(windows))).round().astype(int))
     return windows[torch.from_numpy(places)]
-
-
-def _request(plan: Plan, options: FigureOptions, attention: Part) -> Request:
-    return Request(
-        options.dataset or plan["dataset"],
-        plan["model"],
-        attention,
-        plan["lookback"],
-        plan["horizon"],
-        seed=options.seed,
-        settings=plan.get("settings", {}),
-        training=options.training or {},
-        presets=plan.get("presets"),
-    )
 
 
 def draw_maps(plan: Plan, options: FigureOptions) -> Drawing:

@@ -145,6 +145,10 @@ class ClassificationSummary(Summary):
         confusion = self.confusion
         worst = min((one for one in confusion.by_class() if one.cases), key=lambda one: one.recall)
         hardest = (worst.label, f"{text.percent(worst.recall)} of its cases predicted right")
+        commonest: list[Tile] = []
+        if self.commonest is not None:
+            share = text.percent(self.commonest)
+            commonest = [("Commonest training class", share, "accuracy of always predicting it")]
         return [
             (
                 "Accuracy",
@@ -152,15 +156,10 @@ class ClassificationSummary(Summary):
                 f"of {quantity(int(confusion.counts.sum()), 'test case')}",
             ),
             ("Macro F1", f"{confusion.macro_f1:.3f}", "mean over classes"),
-            *self._commonest_tile(),
+            *commonest,
             ("Hardest class", *(("none", "all cases were predicted right") if worst.recall == 1 else hardest)),
             self.run_time,
         ]
-
-    def _commonest_tile(self) -> list[Tile]:
-        if self.commonest is None:
-            return []
-        return [("Commonest training class", text.percent(self.commonest), "accuracy of always predicting it")]
 
 
 def encode(summary: ClassificationSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
