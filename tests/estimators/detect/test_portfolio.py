@@ -219,11 +219,39 @@ def test_the_default_is_a_portfolio_and_finds_both_anomalies(fitted: Detector) -
     assert by_peak & {"load", "heat"}
 
 
-def test_the_score_is_the_mean_of_the_members_and_channels_add_up_to_it(fitted: Detector) -> None:
+def test_members_and_channels_add_up_to_the_score(fitted: Detector) -> None:
     scores = fitted.detect(broken()).scores
     assert set(scores.members) == {"clusters", "neighbours", "components", "shapes", "itransformer"}
-    np.testing.assert_allclose(np.mean(list(scores.members.values()), axis=0), scores.rows)
+    np.testing.assert_allclose(np.sum(list(scores.members.values()), axis=0), scores.rows)
     np.testing.assert_allclose(scores.channels.mean(axis=1), scores.rows, rtol=1e-4)
+
+
+def test_a_member_adds_to_the_score_by_its_weight(fitted: Detector) -> None:
+    portfolio = fitted.fitted
+    assert isinstance(portfolio, portfolios.Portfolio)
+    weights = portfolio.weights
+    np.testing.assert_allclose(weights.known.sum(axis=1), 1)
+    panel, _ = fitted.read_new(broken())
+    alone = portfolios.compare(
+        portfolio.errors(panel)["shapes"], portfolio.references["shapes"], panel, [0], portfolio.averaged
+    )
+    share = weights.known[0][list(portfolio.references).index("shapes")]
+    np.testing.assert_allclose(portfolio.scores(panel).members["shapes"], share * alone.rows)
+
+
+def test_one_channel_far_off_does_not_drown_the_others_where_roots_are_averaged(fitted: Detector) -> None:
+    panel, _ = fitted.read_new(broken())
+    reference = fitted.fitted.references["components"]
+    errors = np.ones(panel.values.shape, dtype=np.float32) * reference.usual.known[0].astype(np.float32)
+    errors[:, 0] *= 100
+    plain, rooted = (
+        portfolios.compare(errors, replace(reference, rooted=rooted, levels=np.ones(1)), panel, [0], 1)
+        for rooted in (False, True)
+    )
+    channels = panel.values.shape[1]
+    np.testing.assert_allclose(np.expm1(plain.rows), (99 + channels) / channels, rtol=1e-5)
+    np.testing.assert_allclose(np.expm1(rooted.rows), ((9 + channels) / channels) ** 2, rtol=1e-5)
+    np.testing.assert_allclose(rooted.channels.mean(axis=1), rooted.rows, rtol=1e-5)
 
 
 def test_with_few_rows_the_network_is_neither_trained_nor_heard(
@@ -277,6 +305,7 @@ def test_saved_and_loaded_it_says_the_same_and_goes_on(fitted: Detector, tmp_pat
     loaded = Detector.load(tmp_path)
     np.testing.assert_array_equal(loaded.detect(rows).scores.rows, fitted.detect(rows).scores.rows)
     np.testing.assert_array_equal(loaded.detect(rows).thresholds, fitted.detect(rows).thresholds)
+    np.testing.assert_array_equal(loaded.fitted.weights.elsewhere, fitted.fitted.weights.elsewhere)
     pd.testing.assert_frame_equal(loaded.update(rows[90:])[0], fitted.update(rows[90:])[0])
 
 
