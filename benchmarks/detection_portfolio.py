@@ -260,11 +260,10 @@ def fit(judge: Judge, seed: int, *, default: bool) -> tuple[dict[str, Scores], R
         "network_seconds": seconds.get(NETWORK),
     }
     arms["auto, equal weights"] = score(*chosen, equal=True)
-    if not default:
-        arms["auto with the network"] = score(*everyone)
-        arms["auto without the network"] = score(*(member for member in everyone if member != NETWORK))
     arms |= {f"member: {member}": score(member) for member in everyone}
     if NETWORK in everyone:
+        arms["auto with the network"] = score(*everyone)
+        arms["auto without the network"] = score(*(member for member in everyone if member != NETWORK))
         arms[f"{NETWORK} alone"] = fitted.network.scores(judge.test).rows
     return arms, facts
 
