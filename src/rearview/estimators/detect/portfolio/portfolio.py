@@ -336,6 +336,8 @@ class PreparedPortfolio:
         place: list[int | None] = list(np.flatnonzero(used).tolist())
         constant = None if network.constant is None else network.constant[used]
         own = Scaler(scaler.mean[used], scaler.std[used])
+        # Where the rows hold anomalies, made ones are ranked among real ones: members stay as they are.
+        ordinary = self.spec.threshold != "robust"
         errors: dict[str, Errors] = {}
         before: dict[str, tuple[Member, ...]] = {}
         members: dict[str, tuple[Member, ...]] = {}
@@ -362,7 +364,7 @@ class PreparedPortfolio:
                 network.constant,
                 averaged,
                 balance=name in BALANCED,
-                rooted=name in ROOTED,
+                rooted=ordinary and name in ROOTED,
             )
             for name in names
         }
@@ -375,7 +377,7 @@ class PreparedPortfolio:
             return [compare(said[name], one, some, place, averaged).rows for name, one in references.items()]
 
         weights = Weights.equal(panel.series, len(names))
-        if held.any():
+        if ordinary and held.any():
             varying = ~constant_channels.find(panel, border)[used]
             weights = learn_weights(judge, part, own.std, varying, np.flatnonzero(used), panel.series, self.spec.seed)
         scores = combine(errors, references, weights, part, place, averaged)
