@@ -163,8 +163,8 @@ def _rank(scored: list[Rows], events: list[Events]) -> list[float]:
     for rows, own in zip(scored, events, strict=True):
         for first, end in own.tolist():
             made = rows[first:end][np.isfinite(rows[first:end])]
-            both = (np.searchsorted(ranked, made, side) for side in ("left", "right"))
-            places.append(float(sum(both).mean()) / (2 * len(ranked)) if len(made) and len(ranked) else 0.5)
+            below, level = np.searchsorted(ranked, made, "left"), np.searchsorted(ranked, made, "right")
+            places.append(float((below + level).mean()) / (2 * len(ranked)) if len(made) and len(ranked) else 0.5)
     return places
 
 
