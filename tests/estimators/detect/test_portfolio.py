@@ -17,6 +17,7 @@ from rearview.core.errors import InputError, SettingsError
 from rearview.data.datasets import tsb_ad
 from rearview.data.datasets.labelled_arrays import from_arrays
 from rearview.data.panel import Panel
+from rearview.estimators.detect import storage
 from rearview.estimators.detect.fit import Prepared
 from rearview.estimators.detect.portfolio import members
 from rearview.estimators.detect.portfolio import portfolio as portfolios
@@ -228,7 +229,7 @@ def test_members_and_channels_add_up_to_the_score(fitted: Detector) -> None:
 
 def test_a_member_adds_to_the_score_by_its_weight(fitted: Detector) -> None:
     portfolio = fitted.fitted
-    assert isinstance(portfolio, portfolios.Portfolio)
+    assert isinstance(portfolio, Portfolio)
     weights = portfolio.weights
     np.testing.assert_allclose(weights.known.sum(axis=1), 1)
     panel, _ = fitted.read_new(broken())
@@ -307,6 +308,23 @@ def test_saved_and_loaded_it_says_the_same_and_goes_on(fitted: Detector, tmp_pat
     np.testing.assert_array_equal(loaded.detect(rows).thresholds, fitted.detect(rows).thresholds)
     np.testing.assert_array_equal(loaded.fitted.weights.elsewhere, fitted.fitted.weights.elsewhere)
     pd.testing.assert_frame_equal(loaded.update(rows[90:])[0], fitted.update(rows[90:])[0])
+
+
+def test_a_portfolio_saved_without_weights_hears_its_members_alike(
+    fitted: Detector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe = storage._describe_portfolio
+
+    def describe_earlier(portfolio: Portfolio) -> tuple[dict, dict]:
+        facts, tensors = describe(portfolio)
+        del facts["rooted"]
+        return facts, {name: tensor for name, tensor in tensors.items() if "weights" not in name}
+
+    monkeypatch.setattr(storage, "_describe_portfolio", describe_earlier)
+    fitted.save(tmp_path)
+    loaded = Detector.load(tmp_path).fitted
+    np.testing.assert_allclose(loaded.weights.known, 0.2)
+    assert not any(one.rooted for one in loaded.references.values())
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 60, 7, 130), (200,), (99, 101)])
