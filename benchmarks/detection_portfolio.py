@@ -7,8 +7,9 @@ together; VUS-PR has buffers of up to 100 rows. Cut `tsb-ad`: that of the TSB-AD
 `rearview.data.datasets.tsb_ad`): the test part of an entity is a file, whose first part trains; every file is judged by
 itself over all of its rows, and the mean over files counts. The network among the members is one for all files.
 
-Each fit gives a row for the default's members combined (`auto`), one for them with the network and one without it,
-whatever the default does, one for each member and one for the network as `--model itransformer` uses it. Beside them
+Each fit gives a row for the default's members combined (`auto`), one for them with equal weights, one for them with the
+network and one without it, whatever the default does, one for each member and one for the network as `--model
+itransformer` uses it; with --default the network is trained only where the default has it. Beside them
 stand k-means and PCA over windows of 20 rows, plain, fitted to the same rows; `k-means, whole file` is fitted to the
 rows that it judges, as TSB-AD's board has it, with the board's settings. PCA draws nothing, and the whole file is the
 board's business: both are run for the first seed alone.
@@ -167,6 +168,8 @@ class Unit:
     seed: int
     every: int
     plain: str | None
+    default: bool = False
+    """Whether the network is trained only where the default has it."""
 
     @property
     def mark(self) -> tuple[str, str, str, str]:
@@ -179,12 +182,12 @@ class Unit:
         return (self.plain is None) * (1 + SETS.index(self.name)) * (1 + (self.cut == "clean"))
 
 
-def list_units(names: Sequence[str], cuts: Sequence[str], seeds: int, every: int) -> list[Unit]:
+def list_units(names: Sequence[str], cuts: Sequence[str], seeds: int, every: int, default: bool) -> list[Unit]:
     """All units, those that take longest first."""
     units = []
     for name, cut, seed in itertools.product(names, cuts, range(seeds)):
         once = () if seed else (PCA, *((WHOLE,) if cut == "tsb-ad" else ()))
-        units += [Unit(name, cut, seed, every, plain) for plain in (None, KMEANS, *once)]
+        units += [Unit(name, cut, seed, every, plain, default) for plain in (None, KMEANS, *once)]
     return sorted(units, key=lambda unit: -unit.weight)
 
 
@@ -196,7 +199,11 @@ def measure(unit: Unit, folder: Path) -> list[Row]:
 
     torch.set_num_threads(1)
     judge = Judge(folder, unit.name, unit.cut, unit.every)
-    arms, facts = ({unit.plain: plain(judge, unit.plain, unit.seed)}, {}) if unit.plain else fit(judge, unit.seed)
+    arms, facts = (
+        ({unit.plain: plain(judge, unit.plain, unit.seed)}, {})
+        if unit.plain
+        else fit(judge, unit.seed, default=unit.default)
+    )
     rows: list[Row] = []
     for arm, scores in arms.items():
         groups = ("all",) if arm.startswith("member") else ("all", "others", "board")
@@ -220,35 +227,44 @@ def measure(unit: Unit, folder: Path) -> list[Row]:
     return rows
 
 
-def fit(judge: Judge, seed: int) -> tuple[dict[str, Scores], Row]:
+def fit(judge: Judge, seed: int, *, default: bool) -> tuple[dict[str, Scores], Row]:
     """(scores of the portfolio and its parts, seconds)."""
     from rearview.estimators.detect.portfolio import portfolio
+    from rearview.estimators.detect.portfolio.trust import Weights
     from rearview.estimators.detect.spec import NETWORK, DetectSpec
 
     spec = DetectSpec(seed=seed, device="cpu")
     chosen = portfolio.choose_members(spec, judge.train)
-    with patch.object(portfolio, "LEAST_NETWORK", 0):  # trained even where the default leaves it out: what does it add?
+    # Trained even where the default leaves it out: what does the network add?
+    least = portfolio.LEAST_NETWORK if default else 0
+    with patch.object(portfolio, "LEAST_NETWORK", least):
         fitted = portfolio.prepare(judge.train, spec).train()
     started = time.perf_counter()
     errors = fitted.errors(judge.test)
     place = fitted.place(judge.test)
-
-    def score(*members: str) -> Scores:
-        references = {member: fitted.references[member] for member in members}
-        return portfolio.combine(errors, references, judge.test, place, fitted.averaged).rows
-
     everyone = tuple(fitted.references)
-    arms = {"auto with the network": score(*everyone)}
+
+    def score(*members: str, equal: bool = False) -> Scores:
+        references = {member: fitted.references[member] for member in members}
+        at = [everyone.index(member) for member in members]
+        weights = Weights(fitted.weights.known[:, at], fitted.weights.elsewhere[at])
+        if equal:
+            weights = Weights.equal(len(fitted.ids), len(members))
+        return portfolio.combine(errors, references, weights, judge.test, place, fitted.averaged).rows
+
+    arms = {AUTO: score(*chosen)}
     seconds = {one.name: one.seconds for one in fitted.standings}
     facts = {
         "fit_seconds": round(sum(seconds[member] for member in chosen), 2),
         "score_seconds": round(time.perf_counter() - started, 2),
-        "network_seconds": seconds[NETWORK],
+        "network_seconds": seconds.get(NETWORK),
     }
-    arms["auto without the network"] = score(*(member for member in everyone if member != NETWORK))
-    arms[AUTO] = arms[f"auto {'with' if NETWORK in chosen else 'without'} the network"]
+    arms["auto, equal weights"] = score(*chosen, equal=True)
     arms |= {f"member: {member}": score(member) for member in everyone}
-    arms[f"{NETWORK} alone"] = fitted.network.scores(judge.test).rows
+    if NETWORK in everyone:
+        arms["auto with the network"] = score(*everyone)
+        arms["auto without the network"] = score(*(member for member in everyone if member != NETWORK))
+        arms[f"{NETWORK} alone"] = fitted.network.scores(judge.test).rows
     return arms, facts
 
 
@@ -282,6 +298,7 @@ def main() -> None:
     parser.add_argument("--cuts", nargs="+", default=CUTS)
     parser.add_argument("--every", type=int, default=1, help="one of so many entities: a part, named NAME/EVERY")
     parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument("--default", action="store_true", help="train the network only where the default has it")
     parser.add_argument("--workers", type=int, default=1, help="processes of one thread each")
     asked = parser.parse_args()
     done: set[tuple[str, ...]] = set()
@@ -289,7 +306,8 @@ def main() -> None:
         with asked.out.open(encoding="utf-8", newline="") as file:
             done = {(row["dataset"], row["cut"], row["seed"], row["arm"]) for row in csv.DictReader(file)}
     if asked.data_dir is not None:
-        units = [unit for unit in list_units(asked.sets, asked.cuts, asked.seeds, asked.every) if unit.mark not in done]
+        units = list_units(asked.sets, asked.cuts, asked.seeds, asked.every, asked.default)
+        units = [unit for unit in units if unit.mark not in done]
         with ProcessPoolExecutor(asked.workers, multiprocessing.get_context("spawn")) as pool:
             waiting = {pool.submit(measure, unit, asked.data_dir): unit for unit in units}
             for ended in as_completed(waiting):

@@ -17,6 +17,7 @@ from rearview.core.errors import InputError, SettingsError
 from rearview.data.datasets import tsb_ad
 from rearview.data.datasets.labelled_arrays import from_arrays
 from rearview.data.panel import Panel
+from rearview.estimators.detect import storage
 from rearview.estimators.detect.fit import Prepared
 from rearview.estimators.detect.portfolio import members
 from rearview.estimators.detect.portfolio import portfolio as portfolios
@@ -219,11 +220,39 @@ def test_the_default_is_a_portfolio_and_finds_both_anomalies(fitted: Detector) -
     assert by_peak & {"load", "heat"}
 
 
-def test_the_score_is_the_mean_of_the_members_and_channels_add_up_to_it(fitted: Detector) -> None:
+def test_members_and_channels_add_up_to_the_score(fitted: Detector) -> None:
     scores = fitted.detect(broken()).scores
     assert set(scores.members) == {"clusters", "neighbours", "components", "shapes", "itransformer"}
-    np.testing.assert_allclose(np.mean(list(scores.members.values()), axis=0), scores.rows)
+    np.testing.assert_allclose(np.sum(list(scores.members.values()), axis=0), scores.rows)
     np.testing.assert_allclose(scores.channels.mean(axis=1), scores.rows, rtol=1e-4)
+
+
+def test_a_member_adds_to_the_score_by_its_weight(fitted: Detector) -> None:
+    portfolio = fitted.fitted
+    assert isinstance(portfolio, Portfolio)
+    weights = portfolio.weights
+    np.testing.assert_allclose(weights.known.sum(axis=1), 1)
+    panel, _ = fitted.read_new(broken())
+    alone = portfolios.compare(
+        portfolio.errors(panel)["shapes"], portfolio.references["shapes"], panel, [0], portfolio.averaged
+    )
+    share = weights.known[0][list(portfolio.references).index("shapes")]
+    np.testing.assert_allclose(portfolio.scores(panel).members["shapes"], share * alone.rows)
+
+
+def test_one_channel_far_off_does_not_drown_the_others_where_roots_are_averaged(fitted: Detector) -> None:
+    panel, _ = fitted.read_new(broken())
+    reference = fitted.fitted.references["components"]
+    errors = np.ones(panel.values.shape, dtype=np.float32) * reference.usual.known[0].astype(np.float32)
+    errors[:, 0] *= 100
+    plain, rooted = (
+        portfolios.compare(errors, replace(reference, rooted=rooted, levels=np.ones(1)), panel, [0], 1)
+        for rooted in (False, True)
+    )
+    channels = panel.values.shape[1]
+    np.testing.assert_allclose(np.expm1(plain.rows), (99 + channels) / channels, rtol=1e-5)
+    np.testing.assert_allclose(np.expm1(rooted.rows), ((9 + channels) / channels) ** 2, rtol=1e-5)
+    np.testing.assert_allclose(rooted.channels.mean(axis=1), rooted.rows, rtol=1e-5)
 
 
 def test_with_few_rows_the_network_is_neither_trained_nor_heard(
@@ -277,7 +306,25 @@ def test_saved_and_loaded_it_says_the_same_and_goes_on(fitted: Detector, tmp_pat
     loaded = Detector.load(tmp_path)
     np.testing.assert_array_equal(loaded.detect(rows).scores.rows, fitted.detect(rows).scores.rows)
     np.testing.assert_array_equal(loaded.detect(rows).thresholds, fitted.detect(rows).thresholds)
+    np.testing.assert_array_equal(loaded.fitted.weights.elsewhere, fitted.fitted.weights.elsewhere)
     pd.testing.assert_frame_equal(loaded.update(rows[90:])[0], fitted.update(rows[90:])[0])
+
+
+def test_a_portfolio_saved_without_weights_hears_its_members_alike(
+    fitted: Detector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe = storage._describe_portfolio
+
+    def describe_earlier(portfolio: Portfolio) -> tuple[dict, dict]:
+        facts, tensors = describe(portfolio)
+        del facts["rooted"]
+        return facts, {name: tensor for name, tensor in tensors.items() if "weights" not in name}
+
+    monkeypatch.setattr(storage, "_describe_portfolio", describe_earlier)
+    fitted.save(tmp_path)
+    loaded = Detector.load(tmp_path).fitted
+    np.testing.assert_allclose(loaded.weights.known, 0.2)
+    assert not any(one.rooted for one in loaded.references.values())
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 60, 7, 130), (200,), (99, 101)])

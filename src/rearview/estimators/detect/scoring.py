@@ -37,7 +37,7 @@ class Scores:
     channels: NDArray[np.float32]
     """[row, channel]: errors, over what is usual for their channel; NaN where a cell was not observed."""
     members: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    """[row] of each member of a portfolio, whose mean the score is."""
+    """[row]: what each member of a portfolio adds to the score."""
 
 
 class WholeWindows(Source):

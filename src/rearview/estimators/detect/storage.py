@@ -14,6 +14,7 @@ from rearview.estimators.detect.calibration import Calibration, Usual
 from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.portfolio.members import Member, Shapes
 from rearview.estimators.detect.portfolio.portfolio import KINDS, Portfolio, Reference, Standing, find_shapes
+from rearview.estimators.detect.portfolio.trust import Weights
 from rearview.estimators.detect.spec import DetectSpec
 from rearview.estimators.detect.stream import Stream, Tail
 from rearview.estimators.storage import Facts, Stored, describe_network, load_model, to_tensors
@@ -69,6 +70,7 @@ def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
         "averaged": fitted.averaged,
         "members": {name: len(fits) for name, fits in fitted.members.items() if KINDS[name] is not Shapes},
         "levels_elsewhere": {name: one.level_elsewhere for name, one in fitted.references.items()},
+        "rooted": [name for name, one in fitted.references.items() if one.rooted],
         "threshold_elsewhere": fitted.calibration.threshold_elsewhere,
         "drawn": fitted.calibration.drawn,
         "standings": [asdict(standing) for standing in fitted.standings],
@@ -85,6 +87,8 @@ def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
         "portfolio.shrink": fitted.shrink,
         "portfolio.groups": fitted.groups,
         "portfolio.thresholds": fitted.calibration.thresholds,
+        "portfolio.weights": fitted.weights.known,
+        "portfolio.weights_elsewhere": fitted.weights.elsewhere,
     }
     return facts, tensors | to_tensors(shared)
 
@@ -139,8 +143,15 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         usual = Usual(
             stored.positive(f"{prefix}usual", series, columns), stored.positive(f"{prefix}usual_elsewhere", columns)
         )
-        return Reference(usual, stored.shaped(f"{prefix}levels", series), float(level))
+        rooted = name in facts.get("rooted", ())
+        return Reference(usual, stored.shaped(f"{prefix}levels", series), float(level), rooted)
 
+    number = len(facts["levels_elsewhere"])
+    weights = Weights.equal(series, number)  # those of detectors saved earlier
+    if "portfolio.weights" in stored.tensors:
+        weights = Weights(
+            stored.shaped("portfolio.weights", series, number), stored.shaped("portfolio.weights_elsewhere", number)
+        )
     return Portfolio(
         spec=DetectSpec(**{**facts["request"], "device": network.spec.device}),
         plan=Plan.from_dict(facts["plan"]),
@@ -151,6 +162,7 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         window=int(facts["window"]),
         averaged=int(facts["averaged" if "averaged" in facts else "window"]),  # saved earlier: as long as a window
         references={name: refer(name, level) for name, level in facts["levels_elsewhere"].items()},
+        weights=weights,
         calibration=Calibration(
             usual=Usual.ones(series, columns),
             thresholds=stored.shaped("portfolio.thresholds", series),

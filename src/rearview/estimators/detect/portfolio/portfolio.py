@@ -2,8 +2,9 @@
 
 Every member gives an error for each cell. Errors are averaged over channels and over a few rows, divided by their mean
 on rows that the member's fit did not see, and compared by the logarithm of that: a member is heard when a row is many
-times as far off as is usual for it. The score of a row is the mean over the members. Members that are cheap to fit are
-fitted once more to all ordinary rows before they are used.
+times as far off as is usual for it. The score of a row is the mean over the members, weighted by how well each finds
+anomalies that are made in those rows (`trust`). Members that are cheap to fit are fitted once more to all ordinary rows
+before they are used.
 """
 
 import time
@@ -33,6 +34,7 @@ from rearview.estimators.detect.calibration import (
 from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
 from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes, thin
 from rearview.estimators.detect.portfolio.patches import cut, first_rows, lay, pad
+from rearview.estimators.detect.portfolio.trust import Weights, learn_weights
 from rearview.estimators.detect.scoring import Scores
 from rearview.estimators.detect.spec import NETWORK, DetectSpec
 from rearview.tasks.plan import Choice, Plan
@@ -66,8 +68,10 @@ KINDS: Mapping[str, type[Member]] = {
     "components": Components,
     "shapes": Shapes,
 }
-BALANCED = ("components", NETWORK)
+BALANCED = ("neighbours", "components", NETWORK)
 """Members whose errors are divided by what is usual for their channel; others weigh channels by how far they move."""
+ROOTED = ("components",)
+"""Members that average the roots of errors over channels: one channel that is far off does not drown the others."""
 MEANING = {
     "clusters": "distance from the nearest of the clusters that windows fall into (k-means)",
     "neighbours": "distance from the nearest of remembered windows",
@@ -88,7 +92,7 @@ class Standing:
     name: str
     meaning: str
     weight: float
-    """In the score."""
+    """In the score, on average over series."""
     usual: float
     """Its mean error on held-out rows, which its errors are compared with."""
     agreement: float
@@ -107,6 +111,8 @@ class Reference:
     """[series]: of rows."""
     level_elsewhere: float
     """The same for series that were not seen in training."""
+    rooted: bool = False
+    """Whether the roots of errors are averaged over channels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,6 +152,8 @@ class Portfolio:
     averaged: int
     """Rows that errors are averaged over."""
     references: Mapping[str, Reference]
+    weights: Weights
+    """Of the members, in the order of `references`."""
     calibration: Calibration
     standings: tuple[Standing, ...]
     notes: tuple[str, ...]
@@ -206,7 +214,7 @@ class Portfolio:
 
     def scores(self, panel: Panel) -> Scores:
         """How unusual the rows of a panel are, and what each member says of them."""
-        return combine(self.errors(panel), self.references, panel, self.place(panel), self.averaged)
+        return combine(self.errors(panel), self.references, self.weights, panel, self.place(panel), self.averaged)
 
     def errors(self, panel: Panel) -> dict[str, Errors]:
         """The errors of each member."""
@@ -222,22 +230,41 @@ class Portfolio:
 def combine(
     errors: Mapping[str, Errors],
     references: Mapping[str, Reference],
+    weights: Weights,
     panel: Panel,
     place: list[int | None],
     averaged: int,
 ) -> Scores:
     """The scores of rows from the errors of all members."""
-    rows: dict[str, NDArray[np.float64]] = {}
+    heard = np.stack([weights.elsewhere if p is None else weights.known[p] for p in place])
+    heard = np.repeat(heard / heard.sum(axis=1, keepdims=True), panel.lengths, axis=0)
+    parts: dict[str, NDArray[np.float64]] = {}
     channels = np.zeros(panel.values.shape)
-    for name, reference in references.items():
-        own = smooth(reference.usual.weigh(errors[name], panel, place), panel, averaged)
-        levels = np.array([reference.level_elsewhere if p is None else reference.levels[p] for p in place])
-        rows[name] = np.log1p(own.rows / np.repeat(levels, panel.lengths))
-        # Channels share in what a member says of a row as they share in its error.
-        with np.errstate(invalid="ignore"):
-            said = own.channels * (rows[name] / np.where(own.rows > 0, own.rows, 1))[:, None]
-        channels += said / len(references)
-    return Scores(np.mean(list(rows.values()), axis=0), channels.astype(np.float32), rows)
+    for weight, (name, reference) in zip(heard.T, references.items(), strict=True):
+        own = compare(errors[name], reference, panel, place, averaged)
+        parts[name] = weight * own.rows
+        channels += own.channels * weight[:, None]
+    return Scores(np.sum(list(parts.values()), axis=0), channels.astype(np.float32), parts)
+
+
+def compare(errors: Errors, reference: Reference, panel: Panel, place: list[int | None], averaged: int) -> Scores:
+    """What a member says of rows and channels: the logarithm of errors over what is usual for it."""
+    own = _average(reference.usual.weigh(errors, panel, place), panel, averaged, rooted=reference.rooted)
+    levels = np.array([reference.level_elsewhere if p is None else reference.levels[p] for p in place])
+    rows = np.log1p(own.rows / np.repeat(levels, panel.lengths))
+    # Channels share in what a member says of a row as they share in its error.
+    whole = weigh(own.channels).rows
+    with np.errstate(invalid="ignore"):
+        return Scores(rows, own.channels * (rows / np.where(whole > 0, whole, 1))[:, None])
+
+
+def _average(scores: Scores, panel: Panel, averaged: int, *, rooted: bool) -> Scores:
+    """Errors averaged over rows and channels; `rooted`: channels are roots, and a row is the square of their mean."""
+    means = smooth(scores, panel, averaged)
+    if not rooted:
+        return means
+    roots = weigh(np.sqrt(means.channels))
+    return Scores(np.square(roots.rows), roots.channels)
 
 
 def smooth(scores: Scores, panel: Panel, averaged: int) -> Scores:
@@ -309,6 +336,8 @@ class PreparedPortfolio:
         place: list[int | None] = list(np.flatnonzero(used).tolist())
         constant = None if network.constant is None else network.constant[used]
         own = Scaler(scaler.mean[used], scaler.std[used])
+        # Where the rows hold anomalies, made ones are ranked among real ones: members stay as they are.
+        ordinary = self.spec.threshold != "robust"
         errors: dict[str, Errors] = {}
         before: dict[str, tuple[Member, ...]] = {}
         members: dict[str, tuple[Member, ...]] = {}
@@ -328,11 +357,30 @@ class PreparedPortfolio:
             errors[NETWORK] = network.errors(part)
         references = {
             name: _refer(
-                errors[name], part, np.flatnonzero(used), panel.series, network.constant, averaged, name in BALANCED
+                errors[name],
+                part,
+                np.flatnonzero(used),
+                panel.series,
+                network.constant,
+                averaged,
+                balance=name in BALANCED,
+                rooted=ordinary and name in ROOTED,
             )
             for name in names
         }
-        scores = combine(errors, references, part, place, averaged)
+
+        def judge(some: Panel) -> list[NDArray[np.float64]]:
+            """[member][row]: what each says of other values of the held-out rows."""
+            said = {name: _errors(fits, shared, some, own, place, constant) for name, fits in before.items()}
+            if NETWORK in names:
+                said[NETWORK] = network.errors(some)
+            return [compare(said[name], one, some, place, averaged).rows for name, one in references.items()]
+
+        weights = Weights.equal(panel.series, len(names))
+        if ordinary and held.any():
+            varying = ~constant_channels.find(panel, border)[used]
+            weights = learn_weights(judge, part, own.std, varying, np.flatnonzero(used), panel.series, self.spec.seed)
+        scores = combine(errors, references, weights, part, place, averaged)
         limits, pooled, drawn = draw_thresholds(
             [scores.rows[a:b] for a, b in part.bounds()], np.flatnonzero(used), panel.series, self.spec, window
         )
@@ -341,7 +389,13 @@ class PreparedPortfolio:
         )
         return Portfolio(
             spec=self.spec,
-            plan=replace(network.plan, model={name: Choice(1 / len(names), MEANING[name]) for name in names}),
+            plan=replace(
+                network.plan,
+                model={
+                    name: Choice(weight, MEANING[name])
+                    for name, weight in zip(names, weights.known.mean(axis=0).tolist(), strict=True)
+                },
+            ),
             network=network,
             members=members,
             shrink=shared.shrink,
@@ -349,8 +403,9 @@ class PreparedPortfolio:
             window=window,
             averaged=averaged,
             references=references,
+            weights=weights,
             calibration=Calibration(Usual.ones(panel.series, len(panel.columns)), limits, pooled, drawn, notes),
-            standings=_rank(scores, references, seconds),
+            standings=_rank(scores, references, weights, seconds),
             notes=(*notes, *(note for note in network.notes if note not in network.calibration.notes)),
         )
 
@@ -421,16 +476,18 @@ def _refer(
     count: int,
     constant: constant_channels.Channels | None,
     averaged: int,
+    *,
     balance: bool,
+    rooted: bool,
 ) -> Reference:
     """What is usual for a member, from its errors on held-out rows of some `series` among `count`."""
     usual = find_usual(errors, part, series, count, constant, balance=balance)
-    rows = smooth(usual.weigh(errors, part, list(series.tolist())), part, averaged).rows
+    rows = _average(usual.weigh(errors, part, list(series.tolist())), part, averaged, rooted=rooted).rows
     elsewhere = _level(rows)
     levels = np.full(count, elsewhere)
     for s, (a, b) in zip(series.tolist(), part.bounds(), strict=True):
         levels[s] = _level(rows[a:b], elsewhere)
-    return Reference(usual, levels, elsewhere)
+    return Reference(usual, levels, elsewhere, rooted)
 
 
 def _level(rows: NDArray[np.float64], otherwise: float = 1.0) -> float:
@@ -441,8 +498,10 @@ def _level(rows: NDArray[np.float64], otherwise: float = 1.0) -> float:
     return max(float(known[: max(1, round((1 - TRIMMED) * len(known)))].mean()), LEAST_LEVEL)
 
 
-def _rank(scores: Scores, references: Mapping[str, Reference], seconds: Mapping[str, float]) -> tuple[Standing, ...]:
-    """The leaderboard: members by how much they agree with all of them, on held-out rows."""
+def _rank(
+    scores: Scores, references: Mapping[str, Reference], weights: Weights, seconds: Mapping[str, float]
+) -> tuple[Standing, ...]:
+    """The leaderboard: members by their weight, then by how much they agree with all of them on held-out rows."""
     known = np.isfinite(scores.rows)
     places = {name: np.argsort(np.argsort(rows[known])) for name, rows in scores.members.items()}
     whole = np.argsort(np.argsort(scores.rows[known]))
@@ -451,9 +510,8 @@ def _rank(scores: Scores, references: Mapping[str, Reference], seconds: Mapping[
         own = places[name]
         return float(np.corrcoef(own, whole)[0, 1]) if len(own) > 1 else float("nan")
 
-    weight = 1 / len(references)
     ranked = [
         Standing(name, MEANING[name], weight, one.level_elsewhere, agree(name), round(seconds[name], 2))
-        for name, one in references.items()
+        for weight, (name, one) in zip(weights.known.mean(axis=0).tolist(), references.items(), strict=True)
     ]
-    return tuple(sorted(ranked, key=lambda one: -one.agreement))
+    return tuple(sorted(ranked, key=lambda one: (-one.weight, -one.agreement)))
