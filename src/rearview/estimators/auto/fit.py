@@ -31,12 +31,15 @@ from rearview.estimators.forecast.backtest import (
 from rearview.estimators.forecast.predictor import Array, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.stretch import measure_stretch, stretch_backtest
+from rearview.pretrained import weights as shipped
 from rearview.tasks import metrics, statistics
 
 MOST_BACKTESTED = 200
 """Series, or columns, whose backtests weigh the members; more are not looked at for that."""
 FEW_VARIABLES = 20
 """Variables below which the time of a model is not measured, but taken from what it costs elsewhere."""
+AT_ONCE = 16
+"""Series that the network which came trained is timed on: it reads many at once, and a single one would mislead."""
 FOR_TRAINING = 0.8
 """Share of the time left that networks may train for; the rest is for forecasts, pages and files."""
 FOR_THE_END = 0.25
@@ -200,17 +203,18 @@ def _estimate(candidate: Candidate, panel: Panel, spec: ForecastSpec, levels: tu
     """Seconds of one process for a forecast of all variables, measured on a few; 0: too few variables to measure."""
     if panel.series * panel.targets < FEW_VARIABLES or candidate.name in ("seasonal_naive", linear.NAME):
         return 0.0
-    few = panel.only(panel.ids[:1])
-    few = few if few.targets <= 2 else _keep_targets(few, -(-few.targets // 2))
+    most = AT_ONCE if candidate.name == shipped.NAME else 1
+    few = panel.only(panel.ids[:: -(-panel.series // most)])
+    few = few if few.targets <= 2 * most else _keep_targets(few, -(-few.targets // (2 * most)))
     seconds = 0.0
     with suppress(*BREAKING):  # what breaks here breaks in the backtest, too, and is told there
+        predictor = candidate.fit(few, Session())
+        known = np.zeros((few.series, few.known, spec.horizon)) if predictor.known else None
         for _ in range(2):  # the first time, libraries are loaded and compiled
             began = time.monotonic()
-            predictor = candidate.fit(few, Session())
-            known = np.zeros((1, few.known, spec.horizon)) if predictor.known else None
             predictor.predict(select_columns(few, predictor), final_windows(few), levels, known)
             seconds = time.monotonic() - began
-    return seconds * panel.series * panel.targets / few.targets
+    return seconds * panel.series * panel.targets / (few.series * few.targets)
 
 
 def _share_work(seconds: float) -> float:
