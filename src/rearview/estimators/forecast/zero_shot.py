@@ -155,13 +155,17 @@ def _group_columns(count: int, most: int) -> list[tuple[int, ...]]:
 
 def _batches(network: Network, cases: Sequence[_Case], horizon: int) -> Iterator[list[_Case]]:
     """Cases of one grain and as many tokens, as many as fit in memory: a forecast must not depend on the others."""
-    alike: dict[tuple[int, int, int], list[_Case]] = {}
+    alike: dict[tuple[tuple[tuple[int, int], ...], int], list[_Case]] = {}
     for case in cases:
-        grain = network.choose_grain(case.length, horizon)
-        tokens = -(-case.length // grain.patch) + -(-min(grain.reach, horizon) // grain.patch)
-        alike.setdefault((grain.patch, tokens, len(case.columns)), []).append(case)
-    for (_, tokens, columns), group in alike.items():
-        size = max(1, MOST_TOKENS // (tokens * columns))
+        grains = network.choose_grain(case.length, horizon), network.find_finer(case.length, horizon)
+        passes = tuple(
+            (grain.patch, -(-case.length // grain.patch) + -(-min(grain.reach, horizon) // grain.patch))
+            for grain in grains
+            if grain is not None
+        )
+        alike.setdefault((passes, len(case.columns)), []).append(case)
+    for (passes, columns), group in alike.items():
+        size = max(1, MOST_TOKENS // (max(tokens for _, tokens in passes) * columns))
         yield from (group[start : start + size] for start in range(0, len(group), size))
 
 
