@@ -24,8 +24,10 @@ SAVING = 10.0
 """Seconds that are left for saving."""
 PACED = 160
 """Updates before a last call is planned."""
-RESERVE = 0.96
+RESERVE = 0.97
 """Of the time left, what a last call plans to use."""
+PLANNED = 3
+"""Times that a last call plans its end, each after half of what was left."""
 
 
 def parse_pairs(text: str) -> dict[str, object]:
@@ -86,13 +88,14 @@ def main() -> None:
     )
     trainer = Trainer.load(options.out, plan) if before else Trainer(plan)
     trainer.set_up()
-    left = min(options.seconds, options.wall - (time.monotonic() - started) - SAVING)
+    end = min(time.monotonic() + options.seconds, started + options.wall - SAVING)
     if options.finish:
-        before_pace = trainer.seconds
-        trainer.run(left, most=trainer.step_count + PACED)
-        left -= trainer.seconds - before_pace
-        trainer.finish_within(RESERVE * left)
-    trainer.run(left)
+        trainer.run(end - time.monotonic(), most=trainer.step_count + PACED)
+        for _ in range(PLANNED):
+            left = end - time.monotonic()
+            trainer.finish_within(RESERVE * left)
+            trainer.run(left / 2)
+    trainer.run(end - time.monotonic())
     trainer.save(options.out, half=options.half)
     print(f"{trainer.step_count} of {trainer.plan.updates} updates, {trainer.seconds:.0f} s", *trainer.curve[-1:])
     if trainer.step_count >= trainer.plan.updates:

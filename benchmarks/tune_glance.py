@@ -50,7 +50,7 @@ def tune(task: Task, longest: int, seconds: float) -> tuple[Forecaster, dict[flo
     lookback = min(longest, start.lookback, (int(panel.lengths.max()) - 2 * horizon) // 2)
     cut = split(panel, lookback, horizon, calibrate=False)
     source = Source(panel, Scaler.fit(panel, cut.rows), cut.train + cut.validation, lookback, horizon, inputs=False)
-    tokens, order = network.count_tokens(lookback, horizon), torch.arange(len(source))
+    tokens, order = network.choose_grain(lookback, horizon).count_tokens(lookback, horizon), torch.arange(len(source))
     learned, held = order[: len(cut.train)], order[len(cut.train) :]
     held = held[:: max(1, -(-len(held) * tokens // zero_shot.TOKENS_HELD))]
     shape = Shape(1, lookback, horizon * len(quantiles))

@@ -116,6 +116,21 @@ def test_short_series_are_read_at_the_finest_grain() -> None:
     assert network.choose_grain(500, 500).patch == 8
 
 
+def test_a_long_horizon_of_a_short_past_begins_at_the_finer_grain() -> None:
+    network, past = small(patches=(2, 8)), torch.randn(2, 3, 20)
+    fine, coarse = network._grains
+    with torch.no_grad():
+        both = network.forecast(past, None, 31)
+        near = network.look(past, None, 10, fine).sort(-1).values
+        far = network.look(past, None, 31, coarse).sort(-1).values
+    torch.testing.assert_close(both[:, :, :5], near[:, :, :5])
+    torch.testing.assert_close(both[:, :, 10:], far[:, :, 10:])
+    torch.testing.assert_close(both[:, :, 7], (near[:, :, 7] + far[:, :, 7]) / 2)
+    assert (both.diff(dim=-1) >= 0).all()
+    assert network.find_finer(20, 10) is None
+    assert network.find_finer(25, 31) is None
+
+
 def test_a_past_longer_than_the_context_is_cut_to_its_newest_steps() -> None:
     network, past = small(patches=(2,)), torch.randn(2, 3, 60)
     with torch.no_grad():

@@ -162,6 +162,10 @@ def test_the_end_is_planned_by_the_pace_so_far() -> None:
     trainer.finish_within(1)
     assert trainer.plan.updates == 120
     assert trainer.plan.fall == pytest.approx(20 / 120)
+    trainer.step_count, trainer.seconds = 110, 5.5
+    trainer.finish_within(0.5)
+    assert trainer.plan.updates == 120
+    assert trainer.plan.fall == pytest.approx(20 / 120), "rates that fall go on falling"
 
 
 def test_moments_in_half_take_half_the_room_and_weights_stay_whole(tmp_path: Path) -> None:
@@ -189,3 +193,20 @@ def test_few_pools_are_drawn_again_and_again() -> None:
     trainer.run()
     assert all(torch.equal(one, other) for one, other in zip(seen[:6], seen[6:12], strict=True))
     assert not torch.equal(seen[0][:1, :, :8], seen[2][:1, :, :8])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("long_kernels", [False, True])
+@pytest.mark.parametrize(
+    "attention", ["softmax", {"name": "rbca", "learnable": True}, {"name": "rbca", "bias": "causal"}, TOGETHER]
+)
+def test_compiled_and_captured_updates_learn(attention: str | dict[str, object], long_kernels: bool) -> None:
+    coupled = 0.5 if attention is TOGETHER else 0.0
+    plan = replace(COUPLED, attention=attention, coupled=coupled, updates=150, device="cuda", compile=True)
+    trainer = Trainer(replace(plan, long_kernels=long_kernels))
+    before = trainer.validate(trainer.network)
+    trainer.run()
+    assert trainer.validate(trainer.network) < 0.9 * before
+    for name, weight in trainer.network.named_parameters():
+        assert weight.isfinite().all(), name

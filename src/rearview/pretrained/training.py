@@ -266,8 +266,11 @@ class Trainer:
         if not self.step_count:
             raise SettingsError("A training that has not begun has no pace to plan by; give its number of updates.")
         left = max(1, int(seconds * self.step_count / self.seconds))
-        updates = self.step_count + left
-        self.plan = replace(self.plan, updates=updates, fall=min(self.plan.fall, left / updates))
+        updates, fall = self.step_count + left, self.plan.fall
+        if self.step_count <= (1 - fall) * self.plan.updates:
+            # Rates that have not fallen yet start from where they are.
+            fall = min(fall, left / updates)
+        self.plan = replace(self.plan, updates=updates, fall=fall)
 
     def save(self, folder: Path, *, half: bool = False) -> None:
         """Keep everything that resuming needs: numbers as safetensors, facts as JSON.

@@ -165,13 +165,13 @@ def _group_columns(count: int, most: int) -> list[tuple[int, ...]]:
 
 def _batches(network: Network, cases: Sequence[_Case], horizon: int) -> Iterator[list[_Case]]:
     """Cases of one grain and as many tokens, as many as fit in memory: a forecast must not depend on the others."""
-    alike: dict[tuple[int, int, int], list[_Case]] = {}
+    alike: dict[tuple[tuple[tuple[int, int], ...], int], list[_Case]] = {}
     for case in cases:
-        grain = network.choose_grain(case.length, horizon)
-        tokens = network.count_tokens(case.length, horizon)
-        alike.setdefault((grain.patch, tokens, len(case.columns)), []).append(case)
-    for (_, tokens, columns), group in alike.items():
-        size = max(1, MOST_TOKENS // (tokens * columns))
+        grains = network.choose_grain(case.length, horizon), network.find_finer(case.length, horizon)
+        passes = tuple((one.patch, one.count_tokens(case.length, horizon)) for one in grains if one is not None)
+        alike.setdefault((passes, len(case.columns)), []).append(case)
+    for (passes, columns), group in alike.items():
+        size = max(1, MOST_TOKENS // (max(tokens for _, tokens in passes) * columns))
         yield from (group[start : start + size] for start in range(0, len(group), size))
 
 
@@ -371,7 +371,7 @@ class Pretrained:
             panel, Scaler.fit(panel, cut.rows), cut.train + cut.validation, lookback, horizon, device=device,
             inputs=False,
         )  # fmt: skip
-        tokens = network.count_tokens(lookback, horizon) * panel.targets
+        tokens = network.choose_grain(lookback, horizon).count_tokens(lookback, horizon) * panel.targets
         order, a = torch.arange(len(source)), len(cut.train)
         held = order[a:][:: max(1, -(-(len(source) - a) * tokens // TOKENS_HELD))]
         shape = Shape(panel.targets, lookback, horizon * len(settings.quantiles))

@@ -7,10 +7,10 @@
 
 Forecasts are equivariant to scale and shift. Missing values are marked step by step; the time before a series began has
 no tokens, or masked ones. With several lengths of patch, a series is read at the finest whose context holds all that
-was observed, so that short series are not read too coarsely. Horizons beyond one pass are
-rolled out along paths, one for each quantile: the forecast of a quantile is read as observed, all quantiles that follow
-from all paths are pooled by the probability they stand for, and the pooled ones are read next. So intervals go on
-widening, at the right rate for a random walk.
+was observed, so that short series are not read too coarsely; where the horizon asks for a coarser one, its first steps
+are those of the finer. Horizons beyond one pass are rolled out along paths, one for each quantile: the forecast of a
+quantile is read as observed, all quantiles that follow from all paths are pooled by the probability they stand for, and
+the pooled ones are read next. So intervals go on widening, at the right rate for a random walk.
 
 The attention is one setting, as everywhere. Channels stay apart unless it mixes groups (MICA): with gate "added" and
 `exclude_self` a channel adds what the others hold to its own attention, and one channel is read as it is by itself.
@@ -91,6 +91,10 @@ class Grain(nn.Module):
         self.embed = nn.Linear(width, width)
         self.head = nn.Linear(width, patch * quantiles)
 
+    def count_tokens(self, length: int, horizon: int) -> int:
+        """Tokens of one pass over a past of some length, those ahead among them."""
+        return -(-length // self.patch) + -(-min(self.reach, horizon) // self.patch)
+
     def tokens(self, z: Tensor, observed: Tensor) -> Tokens:
         """[batch, group, time] -> [batch, group, token, width]; what is missing is 0 and marked."""
         parts = torch.cat([z.unflatten(-1, (-1, self.patch)), observed.unflatten(-1, (-1, self.patch)).to(z.dtype)], -1)
@@ -141,6 +145,9 @@ class Network(Model):
         grain = self.choose_grain(past.shape[-1], horizon)
         reach, room = grain.reach, grain.room
         parts = [self.look(past, observed, min(horizon, reach), grain).sort(-1).values]
+        finer = self.find_finer(past.shape[-1], horizon)
+        if finer is not None:
+            parts[0] = fade(self.look(past, observed, finer.reach, finer).sort(-1).values, parts[0])
         paths = [past[..., -room:]] * parts[0].shape[-1] if horizon > reach else []
         for done in range(reach, horizon, reach):
             if observed is not None:
@@ -174,10 +181,12 @@ class Network(Model):
                 return grain
         return grain
 
-    def count_tokens(self, length: int, horizon: int) -> int:
-        """Tokens of one pass over a past of some length, those ahead among them."""
-        grain = self.choose_grain(length, horizon)
-        return -(-length // grain.patch) + -(-min(grain.reach, horizon) // grain.patch)
+    def find_finer(self, length: int, horizon: int) -> Grain | None:
+        """The finest grain that could read the whole past, if a coarser one was chosen for the horizon alone."""
+        chosen = self.choose_grain(length, horizon)
+        return next(
+            (one for one in self._grains if length <= one.room and one.reach < min(horizon, chosen.reach)), None
+        )
 
     def look(self, past: Tensor, observed: Tensor | None, steps: int, grain: Grain) -> Tensor:
         """One pass: [batch, channel, steps, quantile] in the units of the series, not sorted yet."""
@@ -244,6 +253,18 @@ def find_begun(observed: Tensor, grain: Grain) -> Tensor | None:
     begun = observed.unflatten(-1, (-1, grain.patch)).any(-1).cumsum(-1) > 0
     # Without padding attention has no mask to look at, which is faster.
     return None if not torch.compiler.is_compiling() and bool(begun.all()) else begun
+
+
+def fade(
+    near: Float[Tensor, "*_ near quantile"], far: Float[Tensor, "*_ far quantile"]
+) -> Float[Tensor, "*_ far quantile"]:
+    """Quantiles of the first steps, which give way to those of all steps over the second half of the first ones."""
+    steps = near.shape[-2]
+    half = steps // 2
+    share = (torch.arange(1 - half, steps + 1 - half, device=near.device).clamp(min=0) / (steps + 1 - half)).to(
+        near.dtype
+    )
+    return torch.cat([torch.lerp(near, far[..., :steps, :], share[:, None]), far[..., steps:, :]], -2)
 
 
 def pool_quantiles(
