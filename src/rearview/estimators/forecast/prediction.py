@@ -113,9 +113,9 @@ def check_finite(forecasts: Forecasts, panel: Panel, which: Windows) -> Forecast
         broken |= (np.isinf(low) | np.isinf(high) | (np.isnan(low) != np.isnan(high))).any(axis=2)
     if (broken & ~blind).any():
         raise InputError(
-            f"The forecast of {listing(_list_names(panel, which, broken & ~blind))} is not a finite number: its values are "
-            "too large to compute with, or some are not real; look at the largest ones, and name those that stand for "
-            "missing with sentinels (--sentinels)."
+            f"The forecast of {listing(_list_names(panel, which, broken & ~blind))} is not a finite number: its values "
+            "are too large to compute with, or some are not real; look at the largest ones, and name those that stand "
+            "for missing with sentinels (--sentinels)."
         )
     return forecasts
 
