@@ -402,3 +402,15 @@ def test_a_stream_that_leads_to_a_file_stays_a_stream(tmp_path: Path, monkeypatc
 def test_letters_that_are_no_text_are_spelt_out(tmp_path: Path) -> None:
     write_atomically(tmp_path / "page", os.fsdecode(b"b\xff"))
     assert (tmp_path / "page").read_text() == "b\\udcff"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the size of files is limited by POSIX")
+def test_a_run_that_ran_out_of_space_leaves_a_folder_that_the_next_one_takes(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(wide(60).to_csv(index=False))
+    words = ["forecast", "x.csv", "--horizon", "3", *DLINEAR, "--train", "epochs=1", "--out", "out"]
+    limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+    limit += "from rearview.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", limit, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "No space is left for out" in done.stderr
+    assert not (tmp_path / "out").exists()

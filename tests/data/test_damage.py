@@ -136,3 +136,11 @@ def test_the_time_zone_that_a_file_can_not_be_read_in_is_named(tmp_path: Path) -
     pq.write_table(pa.table({"date": dates, "a": np.arange(20.0)}), tmp_path / "x.parquet")
     with pytest.raises(InputError, match="time zone 'Mars/Olympus'"):
         read_panel(tmp_path / "x.parquet", ReadOptions())
+
+
+def test_a_stamp_of_a_zone_beyond_the_calendar_is_named(tmp_path: Path) -> None:
+    stamps = pl.Series(DATES).str.to_datetime(time_unit="us").cast(pl.Int64)
+    stamps = pl.concat([stamps[:-1], pl.Series([2**62])]).cast(pl.Datetime("us", "Europe/Berlin"))
+    pl.DataFrame({"date": stamps, "a": range(20)}).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(InputError, match="row 19, column 'date': the stamp is beyond the calendar"):
+        read_panel(tmp_path / "x.parquet", ReadOptions())

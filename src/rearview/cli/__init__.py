@@ -100,7 +100,9 @@ def _answer(problem: BaseException, tokens: Sequence[str]) -> int:
         place, sentence = problem.filename or "standard output", problem.strerror or str(problem)
         full = f"No space is left for {place}; free some, or write elsewhere"
         named = f"{sentence}: {place}" if problem.filename else sentence
-        return _print_problem(f"{full if problem.errno == errno.ENOSPC else named}.", RearviewError.exit_code)
+        return _print_problem(
+            f"{full if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else named}.", RearviewError.exit_code
+        )
     return _print_problem(describe_unforeseen(problem, shlex.join(["rearview", *tokens[:1]])), RearviewError.exit_code)
 
 

@@ -94,6 +94,8 @@ class OutputFolder:
         check_place(path)
         new = [folder for folder in (path.absolute(), *path.absolute().parents) if not folder.exists()]
         make_folder(path)
+        if not (path / CHECKPOINTS).exists():
+            new = [path / CHECKPOINTS, *new]
         with lock_folder(path, wait=False) as ours:
             if not ours:
                 raise InputError(
@@ -313,13 +315,11 @@ def _leave(path: Path, new: Iterable[Path]) -> None:
     mark = _parse_mark(path, MARK)
     if mark is not None and mark.moves:
         return
-    others = [one for one in path.iterdir() if one.name != MARK]
     nothing = mark is not None and not mark.files and not _own_checkpoints(path, mark.foreign)
     if _parse_mark(path, "run.json") or nothing:
         (path / MARK).unlink(missing_ok=True)
-    if not others:
-        for folder in new:
-            _remove_if_empty(folder)
+    for folder in new:
+        _remove_if_empty(folder)
 
 
 def _own_checkpoints(path: Path, foreign: Iterable[str]) -> list[Path]:

@@ -178,6 +178,10 @@ def infer_kind(column: TableColumn, date_format: str | None = None) -> Literal["
     return "integers" if date_format is None and 2 * len(whole) > len(cells) else "other"
 
 
+_CALENDAR = tuple(np.array(["0001-01-02", "9999-12-30"], dtype="datetime64[ms]").astype(np.int64).tolist())
+"""Milliseconds since 1970 between which every zone has a date."""
+
+
 def read_times(table: Table, name: str, options: ReadOptions) -> "Times | tuple[BadStamp, ...]":
     """The stamps of the time column, or all cells that are none.
 
@@ -198,6 +202,12 @@ def read_times(table: Table, name: str, options: ReadOptions) -> "Times | tuple[
     if isinstance(dtype, nw.Datetime):
         if dtype.time_zone is None:
             return _in_zone(Times(column.to_numpy().astype("datetime64[us]"), "datetime"), options)
+        count = column.dt.timestamp("ms").to_numpy()
+        if (beyond := (count < _CALENDAR[0]) | (count > _CALENDAR[1])).any():
+            return tuple(
+                BadStamp(row, "", "the stamp is beyond the calendar, which goes from the year 1 to 9999", "mend it")
+                for row in np.flatnonzero(beyond).tolist()
+            )
         wall = column.dt.replace_time_zone(None).to_numpy().astype("datetime64[us]")
         if _is_daily(wall, options):
             return Times(wall, "datetime", dtype.time_zone)

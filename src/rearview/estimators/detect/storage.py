@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rearview.core.model_folder import DETECTOR, strip_prefix
+from rearview.core.model_folder import DETECTOR, DamagedModel, strip_prefix
 from rearview.estimators.base import resolve_device
 from rearview.estimators.detect.calibration import Calibration, Usual
 from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.portfolio.members import Member, Shapes
+from rearview.estimators.detect.portfolio.patches import lay
 from rearview.estimators.detect.portfolio.portfolio import KINDS, Portfolio, Reference, Standing, find_shapes
 from rearview.estimators.detect.portfolio.trust import Weights
 from rearview.estimators.detect.spec import DetectSpec
@@ -135,8 +137,18 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         )
         for name, number in facts["members"].items()
     }
+    window, largest = int(facts["window"]), max(one.numel() for one in stored.tensors.values())
+    if not 0 < window * columns <= largest:
+        raise DamagedModel(f"its windows are of {window} rows, and nothing in it is that large")
     if "shapes" in facts["levels_elsewhere"]:
-        members["shapes"] = find_shapes(members, int(facts["window"]))
+        members["shapes"] = find_shapes(members, window)
+    groups = stored.shaped("portfolio.groups", series, kinds="i")
+    trial = torch.zeros(window, columns, device=device)
+    for name, fits in members.items():
+        if groups.min() < 0 or groups.max() >= len(fits):
+            raise DamagedModel(f"its series are of {int(groups.max()) + 1} groups, and {name} knows {len(fits)}")
+        for fit in fits:  # one that does not fit the windows is found out now, not by somebody's rows
+            lay(trial, len(trial), fit.errors, centred=fit.centred)
 
     def refer(name: str, level: float) -> Reference:
         prefix = f"reference.{name}."
@@ -158,8 +170,8 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         network=network,
         members=members,
         shrink=stored.shaped("portfolio.shrink", series, columns).astype(np.float32),
-        groups=stored.shaped("portfolio.groups", series, kinds="i"),
-        window=int(facts["window"]),
+        groups=groups,
+        window=window,
         averaged=int(facts["averaged" if "averaged" in facts else "window"]),  # saved earlier: as long as a window
         references={name: refer(name, level) for name, level in facts["levels_elsewhere"].items()},
         weights=weights,
