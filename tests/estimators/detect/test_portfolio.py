@@ -398,6 +398,14 @@ def test_anomalies_among_the_ordinary_rows_do_not_hide_others() -> None:
     assert spoilt.auc_pr > 0.4
 
 
+def test_anomalies_stand_out_from_channels_that_drift() -> None:
+    detector = Detector(lookback=24, device="cpu", label_col="label").fit(ordinary(1000))
+    still, drifting = broken(400), broken(400)
+    for name in ("load", "heat"):
+        drifting[name] += np.linspace(0, 2, 400) * ordinary(1000)[name].std()
+    assert detector.evaluate(drifting).auc_pr > 0.9 * detector.evaluate(still).auc_pr
+
+
 def test_a_file_that_judges_itself_is_not_remembered_with_its_anomalies() -> None:
     rows = broken(400)
     detector = Detector(lookback=24, device="cpu", label_col="label", threshold="robust").fit(rows)
