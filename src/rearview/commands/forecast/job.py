@@ -519,13 +519,15 @@ def _run_each(tasks: "list[_Task | _AutoTask]") -> tuple[tuple[ModelResult, ...]
         if interrupted and task.trains:
             continue
         try:
-            results += task.run([one.name for one in tasks[place + 1 :]])
+            made = task.run([one.name for one in tasks[place + 1 :]])
         except KeyboardInterrupt:
             # What is finished is worth keeping; with nothing finished there is nothing to write.
             if all(result.final is None for result in results):
                 raise
             interrupted = True
-        interrupted = interrupted or any(fitted.interrupted for fitted in results[-1].fits)
+            continue
+        results += made
+        interrupted = interrupted or any(fitted.interrupted for result in made for fitted in result.fits)
     return tuple(results), interrupted
 
 
