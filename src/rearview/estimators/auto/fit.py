@@ -45,7 +45,7 @@ FOR_TRAINING = 0.8
 FOR_THE_END = 0.25
 """Share of the limit that must be left for a model that does not train to be begun, but for the first few."""
 LEAST_TRIED = 2
-"""Models that are backtested whatever the limit: the naive forecast and the network that came trained."""
+"""Models that may take all the time that is left: the naive forecast and the network that came trained."""
 BREAKING = (RearviewError, ArithmeticError, LookupError, RuntimeError, ValueError, TypeError)
 """What a candidate may break on while the others go on."""
 INTERRUPTED = "interrupted"
@@ -145,8 +145,9 @@ def _backtest(
             slowness = options.slowness()
             once = slowness * candidate.cost * panel.series * panel.targets
             start = 0.0 if "statsforecast" in sys.modules else slowness * START
-        backtests, final = _share_work(once * windows), _share_work(once * ratio)
-        if once and start + backtests + final > left / 2:
+        share = _share_work if candidate.name in statistics.NAMES else float  # networks use all threads anyway
+        backtests, final = share(once * windows), share(once * ratio)
+        if once and start + backtests + final > (left if tried < LEAST_TRIED else left / 2):
             trial.note = f"about {start + backtests + final:.0f} s, more than there is time for"
             options.say(f"{candidate.name}: left out, {trial.note}")
             return
