@@ -410,6 +410,7 @@ class _AutoTask:
         forecaster = self.shared.forecaster(self._spec)
         made = portfolio.fit(self.panel, forecaster.spec, self._options(left), self.known_at)
         forecaster.adopt(made.ensemble, self.panel)
+        self.shared.stage(f"forecast of {self.name}", left)
         forecasts, stamps = forecaster.forecast(forecaster.tail, future=job.future)
         final = FinalForecast(forecaster, forecasts, stamps)
         return _portfolio_results(self.name, made, final)

@@ -42,6 +42,8 @@ AT_ONCE = 16
 """Series that the network which came trained is timed on: it reads many at once, and a single one would mislead."""
 FOR_TRAINING = 0.8
 """Share of the time left that networks may train for; the rest is for forecasts, pages and files."""
+LEAST_TRAINING = 2.0
+"""Seconds below which a network is not trained."""
 FOR_THE_END = 0.25
 """Share of the limit that must be left for a model that does not train to be begun, but for the first few."""
 LEAST_TRIED = 2
@@ -132,7 +134,7 @@ def _backtest(
     candidate, began = trial.candidate, time.monotonic()
     if candidate.trains:
         seconds = FOR_TRAINING * left / networks / 2
-        if seconds < 2:
+        if seconds < LEAST_TRAINING:
             trial.note = "no time left"
             return
     else:
@@ -297,12 +299,16 @@ def _fit_members(panel: Panel, scored: list[_Trial], weights: Array, options: Op
         seconds = None
         if trial.candidate.trains:
             left = options.left() - sum(scored[n].forecast_seconds for n in used)
-            seconds = max(2.0, FOR_TRAINING * left / max(1, len(networks)))
+            seconds = FOR_TRAINING * left / max(1, len(networks))
             networks.remove(number)
+        late = seconds is not None and seconds < LEAST_TRAINING and any(scored[n].final is not None for n in used)
         try:
             if interrupted and trial.candidate.trains:
                 trial.note = INTERRUPTED
+            elif late:
+                trial.note = "no time left for all rows"
             else:
+                seconds = None if seconds is None else max(LEAST_TRAINING, seconds)
                 trial.final = trial.candidate.fit(panel, options.session(f"{trial.candidate.name}-final", seconds))
                 interrupted = interrupted or trial.final.interrupted
         except KeyboardInterrupt:
