@@ -1,7 +1,9 @@
-"""How to train glance further: on windows of 512 rows or as long as it forecasts from, all the way or half.
+"""How to train glance further: on windows of 512 rows, of half the rows, or filled up to what forecasts read.
 
     python benchmarks/tune_glance.py --data-dir DATA --only electricity,traffic,bike,bike_daily --series 4 \
-        --seconds 15 --out results/glance_tuning.csv
+        --windows 512,half --seconds 15 --out results/glance_tuning.csv
+    python benchmarks/tune_glance.py --data-dir DATA --only m3_monthly,tourism_monthly,electricity_weekly --series 8 \
+        --windows half,filled --seconds 8 --out results/glance_tuning.csv
 
 Development tasks alone, the last two windows of each. A row holds the loss on the rows that training held out, and
 MASE and CRPS over seasonal naive's, of weights that went a share of the way from those that ship to those that training
@@ -37,7 +39,7 @@ SHARES = (0.0, 0.5, 1.0)
 Weights = dict[str, torch.Tensor]
 
 
-def tune(task: Task, longest: int, seconds: float) -> tuple[Forecaster, dict[float, tuple[Weights, float]], int]:
+def tune(task: Task, windows: str, seconds: float) -> tuple[Forecaster, dict[float, tuple[Weights, float]], int]:
     """A forecaster with the weights that ship; weights and held-out loss of each share; rows of a window."""
     forecaster = Forecaster(model="glance", horizon=task.horizon, level=LEVELS, intervals="quantile").fit(
         task_frame(task, 0)
@@ -47,8 +49,9 @@ def tune(task: Task, longest: int, seconds: float) -> tuple[Forecaster, dict[flo
     network = start.network
     assert isinstance(network, Network)
     horizon, quantiles = min(task.horizon, network.reach), network.settings.quantiles
-    lookback = min(longest, start.lookback, (int(panel.lengths.max()) - 2 * horizon) // 2)
-    cut = split(panel, lookback, horizon, calibrate=False)
+    least = min(start.lookback, (int(panel.lengths.max()) - 2 * horizon) // 2, 512 if windows == "512" else 2048)
+    lookback = start.lookback if windows == "filled" else least
+    cut = split(panel, least, horizon, calibrate=False)
     source = Source(panel, Scaler.fit(panel, cut.rows), cut.train + cut.validation, lookback, horizon, inputs=False)
     tokens, order = network.choose_grain(lookback, horizon).count_tokens(lookback, horizon), torch.arange(len(source))
     learned, held = order[: len(cut.train)], order[len(cut.train) :]
@@ -86,6 +89,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--only", required=True, help="names of tasks, by commas")
     parser.add_argument("--series", type=int, default=4, help="series of a task, at most")
+    parser.add_argument("--windows", default="512,filled", help="512, half, filled: by commas")
     parser.add_argument("--seconds", type=float, default=15.0, help="of training")
     parser.add_argument("--out", type=Path, required=True, help="CSV to add rows to")
     options = parser.parse_args()
@@ -95,13 +99,14 @@ def main() -> None:
             continue
         task = thin(whole, options.series, 2, None)
         naive = score(task, seasonal_naive(task))
-        for longest in (512, 2048):
-            forecaster, found, lookback = tune(task, longest, options.seconds)
+        for windows in options.windows.split(","):
+            forecaster, found, lookback = tune(task, windows, options.seconds)
             for share, (state, loss) in found.items():
                 own = score(task, forecast(task, forecaster, state))
                 row = {
                     "task": task.name,
-                    "window": lookback,
+                    "windows": windows,
+                    "rows_read": lookback,
                     "share": share,
                     "seconds": options.seconds,
                     "held_out_loss": round(loss, 6),

@@ -307,6 +307,29 @@ def test_interrupted_between_models_keeps_what_is_finished(
     assert not (tmp_path / "none" / "forecast.csv").exists()
 
 
+def test_an_interrupted_portfolio_says_so_and_is_taken_up_again(
+    sales: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rearview.estimators.auto import fit as portfolio
+
+    plain: Any = portfolio._backtest
+
+    def stopping(trial: Any, *rest: Any) -> None:
+        if trial.candidate.name == "ridge":
+            raise KeyboardInterrupt
+        plain(trial, *rest)
+
+    asked = ["forecast", str(sales), "--out", str(tmp_path / "out"), "--horizon", "5", "--windows", "2", "--quick"]
+    with monkeypatch.context() as patched:
+        patched.setattr(portfolio, "_backtest", stopping)
+        assert main(asked) == 130
+    assert "--resume takes the run up again" in capsys.readouterr().out
+    assert header(tmp_path / "out" / "forecast.csv")[2] == "auto"
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["interrupted"] is True
+    assert main([*asked, "--resume"]) == 0
+    assert "no checkpoint" not in capsys.readouterr().out
+
+
 def test_resume_without_a_checkpoint_is_said(sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert forecast(sales, tmp_path / "out", "--model", "dlinear", "--resume") == 0
     assert "no checkpoint of this run to resume" in capsys.readouterr().out

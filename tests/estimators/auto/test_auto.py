@@ -1,6 +1,7 @@
 """A portfolio fits, weighs, forecasts, is saved, uses known inputs, and says what it left out."""
 
 import logging
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -233,6 +234,25 @@ def test_what_is_slow_is_not_begun_when_little_time_is_left() -> None:
     board = {one.name: one for one in made.ensemble.leaderboard}
     assert {name for name, one in board.items() if one.mase is not None} == {"seasonal_naive", "glance"}
     assert board["ets"].note == board["theta"].note == board["ridge"].note == "no time left"
+
+
+def test_a_network_there_is_no_time_for_on_all_rows_has_no_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = Forecaster(horizon=HORIZON).spec
+    options = Options(time_limit=1000, started=time.monotonic() - 960)
+
+    def take_long(rows: Panel, session: Session) -> Statistical:
+        assert session.seconds is not None  # fitted for the backtest, in time
+        object.__setattr__(options, "started", options.started - 60)
+        return Statistical.of("seasonal_naive", rows, spec, (12,))
+
+    listed = portfolio.list_candidates
+    slow = Candidate("ets", "a network that takes long", take_long, trains=True)
+    monkeypatch.setattr(portfolio, "list_candidates", lambda *a, **k: [listed(*a, **k)[0], slow])
+    made = portfolio.fit(Forecaster(horizon=HORIZON).read_to_fit(monthly()), spec, options)
+    board = {one.name: one for one in made.ensemble.leaderboard}
+    assert board["ets"].mase is not None
+    assert board["ets"].note == "no time left for all rows"
+    assert board["seasonal_naive"].weight == 1
 
 
 def test_ctrl_c_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:

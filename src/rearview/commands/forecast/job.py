@@ -410,6 +410,7 @@ class _AutoTask:
         forecaster = self.shared.forecaster(self._spec)
         made = portfolio.fit(self.panel, forecaster.spec, self._options(left), self.known_at)
         forecaster.adopt(made.ensemble, self.panel)
+        self.shared.stage(f"forecast of {self.name}", left)
         forecasts, stamps = forecaster.forecast(forecaster.tail, future=job.future)
         final = FinalForecast(forecaster, forecasts, stamps)
         return _portfolio_results(self.name, made, final)
@@ -519,13 +520,15 @@ def _run_each(tasks: "list[_Task | _AutoTask]") -> tuple[tuple[ModelResult, ...]
         if interrupted and task.trains:
             continue
         try:
-            results += task.run([one.name for one in tasks[place + 1 :]])
+            made = task.run([one.name for one in tasks[place + 1 :]])
         except KeyboardInterrupt:
             # What is finished is worth keeping; with nothing finished there is nothing to write.
             if all(result.final is None for result in results):
                 raise
             interrupted = True
-        interrupted = interrupted or any(fitted.interrupted for fitted in results[-1].fits)
+            continue
+        results += made
+        interrupted = interrupted or any(fitted.interrupted for result in made for fitted in result.fits)
     return tuple(results), interrupted
 
 

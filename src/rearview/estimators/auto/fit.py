@@ -42,10 +42,12 @@ AT_ONCE = 16
 """Series that the network which came trained is timed on: it reads many at once, and a single one would mislead."""
 FOR_TRAINING = 0.8
 """Share of the time left that networks may train for; the rest is for forecasts, pages and files."""
+LEAST_TRAINING = 2.0
+"""Seconds below which a network is not trained."""
 FOR_THE_END = 0.25
 """Share of the limit that must be left for a model that does not train to be begun, but for the first few."""
 LEAST_TRIED = 2
-"""Models that are backtested whatever the limit: the naive forecast and the network that came trained."""
+"""Models that may take all the time that is left: the naive forecast and the network that came trained."""
 BREAKING = (RearviewError, ArithmeticError, LookupError, RuntimeError, ValueError, TypeError)
 """What a candidate may break on while the others go on."""
 INTERRUPTED = "interrupted"
@@ -132,7 +134,7 @@ def _backtest(
     candidate, began = trial.candidate, time.monotonic()
     if candidate.trains:
         seconds = FOR_TRAINING * left / networks / 2
-        if seconds < 2:
+        if seconds < LEAST_TRAINING:
             trial.note = "no time left"
             return
     else:
@@ -145,8 +147,9 @@ def _backtest(
             slowness = options.slowness()
             once = slowness * candidate.cost * panel.series * panel.targets
             start = 0.0 if "statsforecast" in sys.modules else slowness * START
-        backtests, final = _share_work(once * windows), _share_work(once * ratio)
-        if once and start + backtests + final > left / 2:
+        share = _share_work if candidate.name in statistics.NAMES else float  # networks use all threads anyway
+        backtests, final = share(once * windows), share(once * ratio)
+        if once and start + backtests + final > (left if tried < LEAST_TRIED else left / 2):
             trial.note = f"about {start + backtests + final:.0f} s, more than there is time for"
             options.say(f"{candidate.name}: left out, {trial.note}")
             return
@@ -296,12 +299,16 @@ def _fit_members(panel: Panel, scored: list[_Trial], weights: Array, options: Op
         seconds = None
         if trial.candidate.trains:
             left = options.left() - sum(scored[n].forecast_seconds for n in used)
-            seconds = max(2.0, FOR_TRAINING * left / max(1, len(networks)))
+            seconds = FOR_TRAINING * left / max(1, len(networks))
             networks.remove(number)
+        late = seconds is not None and seconds < LEAST_TRAINING and any(scored[n].final is not None for n in used)
         try:
             if interrupted and trial.candidate.trains:
                 trial.note = INTERRUPTED
+            elif late:
+                trial.note = "no time left for all rows"
             else:
+                seconds = None if seconds is None else max(LEAST_TRAINING, seconds)
                 trial.final = trial.candidate.fit(panel, options.session(f"{trial.candidate.name}-final", seconds))
                 interrupted = interrupted or trial.final.interrupted
         except KeyboardInterrupt:

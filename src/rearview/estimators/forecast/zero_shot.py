@@ -358,12 +358,10 @@ class Pretrained:
         assert isinstance(network, Network)
         settings = network.settings
         horizon = min(spec.horizon, network.reach)
-        # As many rows as forecasts read, or as leave half of them to learn from; where so few would be read at a finer
-        # grain than forecasts are, windows are filled up in front.
-        few = max(SHORTEST, min(start.lookback, (int(panel.lengths.max()) - 2 * horizon) // 2))
-        alike = network.choose_grain(few, horizon) is network.choose_grain(start.lookback, horizon)
-        lookback = few if alike else start.lookback
-        cut = split(panel, few, horizon, calibrate=False)
+        # A window reads what a forecast would: all rows before it, at the same grain. Half of the rows are to learn.
+        lookback = start.lookback
+        least = max(SHORTEST, min(lookback, (int(panel.lengths.max()) - 2 * horizon) // 2))
+        cut = split(panel, least, horizon, calibrate=False)
         if not len(cut.train):
             return start
         device = base.resolve_device(spec.device)
