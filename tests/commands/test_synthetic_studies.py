@@ -11,7 +11,7 @@ from rearview.bench.synthetic.harmonic import HarmonicRow
 from rearview.bench.synthetic.operators import OperatorsRow
 from rearview.cli import main
 from rearview.commands.reproduce.study import select, study_command, verdict
-from rearview.commands.runs import RunOptions
+from rearview.commands.sweep import RunOptions
 from rearview.core.errors import InputError
 
 QUICK = {

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import cyclopts
 
-from rearview.cli import bench, catalogue, check, classify, detect, forecast, history, report
+from rearview.cli import bench, catalogue, check, classify, detect, forecast, report, runs
 from rearview.cli.command import EVERY_FLAG
 from rearview.cli.parse import app, called
 from rearview.commands.console import Output, output, print_json, warn
 from rearview.core.errors import RearviewError, UsageError, collect_warnings, describe_unforeseen
 
-__all__ = ["app", "bench", "catalogue", "check", "classify", "detect", "forecast", "history", "main", "report", "run"]
+__all__ = ["app", "bench", "catalogue", "check", "classify", "detect", "forecast", "main", "report", "run", "runs"]
 
 
 DEBUG = "--debug"

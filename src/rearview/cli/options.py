@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from rearview.commands.runs import RunOptions
+from rearview.commands.sweep import RunOptions
 
 if TYPE_CHECKING:
     from cyclopts import Token

@@ -7,7 +7,7 @@ from rearview.bench.analysis import ablation
 from rearview.bench.papers.catalogue import Cell
 from rearview.commands.bench import Grid, Spec, list_cells, preview_cells, run_cells
 from rearview.commands.console import output, print_lines
-from rearview.commands.runs import AblationOptions, exit_code
+from rearview.commands.sweep import AblationOptions, exit_code
 from rearview.core.errors import SettingsError
 from rearview.models import pairs
 

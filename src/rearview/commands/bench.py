@@ -15,7 +15,7 @@ from rearview.bench.runs.sweep import Plan, Run, first_process, sweep
 from rearview.bench.runs.tuning import Tuning, Values
 from rearview.commands import benchmark_sets
 from rearview.commands.console import output, print_answer, progress_stream, say
-from rearview.commands.runs import RunOptions, exit_code, late_lines, preview
+from rearview.commands.sweep import RunOptions, exit_code, late_lines, preview
 from rearview.core.errors import RearviewError, SettingsError, did_you_mean
 from rearview.data.datasets import catalogue
 from rearview.estimators.base import resolve_device

@@ -1,91 +1,130 @@
-"""Parts that `bench`, `ablate` and `reproduce` share: the options of their runs, and the end of a sweep."""
+"""The `runs` and `open` commands: what was made in a folder, and its pages."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+import json
+import webbrowser
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from rearview.core.errors import InputError, UsageError
-from rearview.core.wording import quantity
+from rearview.commands.console import print_answer, say
+from rearview.core.errors import InputError
+from rearview.core.output_folder import read_mark
+from rearview.core.wording import align
 
-if TYPE_CHECKING:
-    from rearview.bench.rows.row import RunRow
-    from rearview.bench.runs.sweep import Run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """Options of benchmark runs; the text below a field is its help on the command line."""
-
-    seeds: int = 1
-    """Number of seeds."""
-    presets: str = ""
-    """Whose published settings. See `rearview list presets`; default: those of the protocol or the table."""
-    data_dir: Path | None = None
-    """Folder of the data sets; default: the one that REARVIEW_DATA names, or ./data."""
-    results: Path = Path("results.csv")
-    """CSV file for the rows. A run that it holds is not repeated, one that was cut off goes on. Rows of classification
-    and detection of a whole paper go to files beside it (results-classification.csv)."""
-    device: str = "auto"
-    """auto, cpu or cuda."""
-    workers: int = 1
-    """Runs at once, each in its own process."""
-    seconds: float | None = None
-    """Begin no run after this long."""
-    ray: bool = False
-    """Spread the runs over the Ray cluster at hand."""
-
-    def changed_flags(self) -> list[str]:
-        """The flags of training whose values are not the defaults."""
-        names = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
-        return [f"--{name.replace('_', '-')}" for name in names if name != "results"]
-
-    def check(self) -> None:
-        """Refuse numbers that no sweep can have."""
-        if self.seeds < 1:
-            raise UsageError(f"--seeds is {self.seeds}; it must be at least 1.")
-        if self.workers < 1:
-            raise UsageError(f"--workers is {self.workers}; it must be at least 1.")
-        if self.seconds is not None and not self.seconds > 0:
-            raise UsageError(f"--seconds is {self.seconds:g}; it must be above 0. Omit it for no limit.")
+PAGE = "report.html"
+DEEPEST = 2
+"""Folders below the one that is looked through."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AblationOptions(RunOptions):
-    """Options of the runs of an ablation; an interval needs several seeds."""
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """One run as `rearview runs` lists it."""
 
-    seeds: int = 5
-    """Number of seeds, at least two."""
+    finished: str
+    """When, as ISO text in UTC."""
+    command: str
+    """forecast (also of the demo), detect, classify or report."""
+    file: str
+    model: str
+    score: str
+    """The measure of its kind: MASE of the backtest, AUC-PR or the number of anomalies, accuracy; empty: none."""
+    folder: str
+    arguments: str
+    """The command line that repeats it; empty where it is not recorded."""
 
-    def check(self) -> None:
-        """Refuse numbers that no ablation can have."""
-        RunOptions.check(self)
-        if self.seeds < 2:
-            raise UsageError(f"--seeds is {self.seeds}; an interval needs at least 2 seeds, better 5.")
-
-
-def preview(runs: "Sequence[Run]", known: "Sequence[RunRow]", results: Path) -> tuple[list[str], list[str]]:
-    """(the runs that a file of rows lacks, by their titles, the lines that a dry run prints); a run that can't be
-    resolved is among them, and its line says why."""
-    left = [run for run in runs if not run.find_finished(known)]
-    lines = [f"would fail: {run.title}: {run.problem}" if run.problem else f"would run: {run.title}" for run in left]
-    if len(left) < len(runs):
-        lines.append(f"{len(runs) - len(left)} of {quantity(len(runs), 'run')} are in {results} already.")
-    end = f"Would write {quantity(len(left), 'row')} to {results}" if left else "Nothing is left to run."
-    return [run.title for run in left], [*lines, end]
+    @property
+    def cells(self) -> tuple[str, ...]:
+        when = datetime.fromisoformat(self.finished).astimezone()
+        shown = (self.command, self.file, self.model, self.score, self.folder)
+        return (f"{when:%Y-%m-%d %H:%M}", *(cell or "-" for cell in shown))
 
 
-def late_lines(rows: "Sequence[RunRow]", count: int, seconds: float | None) -> list[str]:
-    """A line on the runs that `seconds` left no time for; none where time was not limited."""
-    from rearview.bench.runs.sweep import describe_unbegun
+def runs_command(folder: Path) -> int:
+    """Print the runs that lie in a folder and below it, the newest first."""
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder; name one that holds runs.")
+    runs = find_runs(folder)
+    heads = ("when", "command", "file", "model", "score", "folder")
+    lines = align([heads, *(run.cells for run in runs)]) if runs else [f"No run was made in {folder}."]
+    print_answer(lines, lambda: {"runs": [asdict(run) for run in runs]})
+    return 0
 
-    return [describe_unbegun(count - len(rows), count)] if seconds is not None and len(rows) < count else []
+
+def open_command(folder: Path | None) -> int:
+    """Open the page of a run in a browser, and print where it is; None: of the newest run here."""
+    page = _find_page(folder).absolute()
+    try:
+        opened = webbrowser.get().open(page.as_uri())
+    except webbrowser.Error:
+        opened = False
+    if not opened:
+        say("There is no browser to open the page with; it is in")
+    print_answer([str(page)], lambda: {"page": str(page), "opened": opened})
+    return 0
 
 
-def exit_code(rows: "Sequence[RunRow]", first: bool) -> int:
-    """0, unless every run failed, which the first process alone says."""
-    if not rows or any(row.status != "failed" for row in rows):
-        return 0
-    if not first:
-        return InputError.exit_code
-    raise InputError(f"Every run failed; the first: {rows[0].problem}")
+def find_runs(folder: Path) -> list[FinishedRun]:
+    """The runs in a folder and below it, the newest first."""
+    places = [folder, *(place for depth in range(1, DEEPEST + 1) for place in folder.glob("/".join(["*"] * depth)))]
+    runs = [run for place in places if place.is_dir() and (run := _read_run(place)) is not None]
+    return sorted(runs, key=lambda run: run.finished, reverse=True)
+
+
+def _read_run(folder: Path) -> FinishedRun | None:
+    """The run of a folder; None where it holds none."""
+    mark, record, page = read_mark(folder), folder / "run.json", folder / PAGE
+    if mark is None or not (record.is_file() or page.is_file()):
+        return None
+    if not record.is_file():
+        return FinishedRun(_change_time(page), mark.command, "", "", "", str(folder), "")
+    facts = json.loads(record.read_text(encoding="utf-8"))
+    command = str(facts["command"])
+    return FinishedRun(
+        finished=str(facts.get("finished") or _change_time(record)),
+        command=mark.command,
+        file=str(facts.get("file") or facts.get("test") or ""),
+        model=_model(facts),
+        score=_score(facts),
+        folder=str(folder),
+        arguments=command,
+    )
+
+
+def _change_time(path: Path) -> str:
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
+
+
+def _model(facts: Mapping[str, object]) -> str:
+    models, request = facts.get("models"), facts.get("request")
+    if isinstance(models, dict):
+        return ",".join(name for name, one in models.items() if not one.get("baseline"))
+    named = facts.get("model") or (request.get("model") if isinstance(request, dict) else None)
+    return str(named or "")
+
+
+def _score(facts: Mapping[str, object]) -> str:
+    models, assessment = facts.get("models"), facts.get("assessment")
+    if isinstance(models, dict):
+        tests = [one["backtest"] for one in models.values() if not one.get("baseline") and "backtest" in one]
+        return "" if not tests or tests[0].get("mase") is None else f"MASE {tests[0]['mase']:.3g}"
+    if isinstance(assessment, dict) and assessment.get("auc_pr") is not None:
+        return f"AUC-PR {assessment['auc_pr']:.3f}"
+    if isinstance(count := facts.get("segments"), int):
+        return "1 anomaly" if count == 1 else f"{count:,} anomalies"
+    accuracy = facts.get("accuracy")
+    return f"accuracy {accuracy:.3f}" if isinstance(accuracy, float | int) else ""
+
+
+def _find_page(folder: Path | None) -> Path:
+    if folder is None:
+        runs = find_runs(Path())
+        if not runs:
+            raise InputError("No run was made here; name the folder of one: rearview open DIR.")
+        folder = Path(runs[0].folder)
+    page = folder if folder.suffix == ".html" else folder / PAGE
+    if page.is_file():
+        return page
+    near = [run.folder for run in find_runs(folder)] if folder.is_dir() else []
+    hint = f"there is one in {near[0]}" if near else "`rearview runs` lists the runs made here"
+    raise InputError(f"{page} does not exist; {hint}.")

@@ -16,7 +16,7 @@ from rearview.bench.runs.sweep import Over, Plan, Run, first_process, sweep
 from rearview.commands.console import output, print_lines, progress_stream, say
 from rearview.commands.experiments import AnyCell, possible_runs, training_lines
 from rearview.commands.reproduce.table import comparison_table, cost_table
-from rearview.commands.runs import RunOptions, exit_code, late_lines, preview
+from rearview.commands.sweep import RunOptions, exit_code, late_lines, preview
 from rearview.core.errors import InputError, SettingsError, UsageError, did_you_mean, unknown
 from rearview.train import Line
 

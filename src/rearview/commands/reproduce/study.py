@@ -15,7 +15,7 @@ from rearview.bench.synthetic.operators import OperatorsRow
 from rearview.bench.synthetic.study import Study
 from rearview.commands.console import output, print_lines, say
 from rearview.commands.reproduce.study_figures import draw, name_runs
-from rearview.commands.runs import RunOptions
+from rearview.commands.sweep import RunOptions
 from rearview.core.errors import InputError, collect_warnings
 from rearview.core.output_folder import check_place
 from rearview.core.wording import align, quantity

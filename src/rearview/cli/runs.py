@@ -14,7 +14,7 @@ def runs(folder: Path = Path(), /) -> int:
     Args:
         folder: Folder to look in; default: this one. Folders up to two levels below it are looked in, too.
     """
-    from rearview.commands.history import runs_command
+    from rearview.commands.runs import runs_command
 
     return runs_command(folder)
 
@@ -28,7 +28,7 @@ def open_(folder: Path | None = None, /) -> int:
     Args:
         folder: Folder of the run; default: the newest run made here.
     """
-    from rearview.commands.history import open_command
+    from rearview.commands.runs import open_command
 
     return open_command(folder)
 
