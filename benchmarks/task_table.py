@@ -19,12 +19,14 @@ Rows = Mapping[str, Mapping[str, dict[str, str]]]
 OURS = ("auto", "auto_quick", "glance", "patchtst", "seasonal_naive")
 
 
-def read_rows(paths: Sequence[Path]) -> dict[str, dict[str, dict[str, str]]]:
-    """The latest row of every arm and task."""
+def read_rows(paths: Sequence[Path], look: int | None = None) -> dict[str, dict[str, dict[str, str]]]:
+    """The latest row of every arm and task, of looks up to one."""
     rows: dict[str, dict[str, dict[str, str]]] = {}
     for path in paths:
         with path.open(encoding="utf-8") as file:
             for row in csv.DictReader(file):
+                if look is not None and int(row.get("look") or 1) > look:
+                    continue
                 rows.setdefault(row["arm"], {})[row["task"]] = row
     return rows
 
@@ -65,8 +67,9 @@ def main() -> None:
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--arms", default="", help="by commas; all by default")
     parser.add_argument("--best-of", default="", help="by commas")
+    parser.add_argument("--look", type=int, help="leave out rows of later looks")
     options = parser.parse_args()
-    rows = read_rows(options.results)
+    rows = read_rows(options.results, options.look)
     chosen = options.arms.split(",") if options.arms else list(rows)
     rows = {name: rows[name] for name in chosen}
     best_of = options.best_of.split(",") if options.best_of else [name for name in rows if name not in OURS]
