@@ -138,5 +138,16 @@ def test_the_page_draws_trend_season_effect_and_the_known_input(promoted: tuple[
 
 def test_a_rise_beyond_all_numbers_has_no_percentage() -> None:
     looks = [Outlook("", 1.0, 0.0, 2.0, before=1e-320, compared="in the last 3 days", spread=1.0)] * 2
-    words = _together(("n", "s"), looks, Steps(" a day", "3 days"), "in the last 3 days", same_unit=True)
+    words = _together(("n", "s"), looks, Steps(" a day", "3 days"), "in the last 3 days", "2 series", same_unit=True)
     assert words.startswith("Over the next 3 days, 2 series will together be about 2.00 a day.")
+
+
+def test_all_series_that_rise_are_told_as_all() -> None:
+    looks = [Outlook("", mean, 0.0, 9.0, before=2.0, compared="a year before", spread=1.0) for mean in (4.0, 5.0, 6.0)]
+    words = _together(
+        ("a", "b", "c"), looks, Steps(" a day", "3 days"), "a year before", "units of 3 series", same_unit=True
+    )
+    assert words == (
+        "Over the next 3 days, units of 3 series will together be about 15.0 a day, 150 % more than a year before. "
+        "All 3 are expected higher than a year before. c rises most (+200 %)."
+    )

@@ -63,7 +63,7 @@ def look_out(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Outlook
     same_unit = panel.targets == 1 and panel.layout.form == "long"
     several = f"{len(looks):,} series"
     if same_unit and (measured := measure_name(panel)):
-        several = f"{measured.capitalize() if measured.islower() else measured} of {several}"
+        several = f"{measured} of {several}"
     return _together(variables(panel), looks, steps, shared, several, same_unit=same_unit), tuple(looks)
 
 
@@ -144,17 +144,19 @@ def _together(
         far = [(look.mean - look.before) / look.spread if look.spread else 0.0 for look in known]
         counts = (sum(one > LEVEL for one in far), sum(one < -LEVEL for one in far))
         ways = [(count, way) for count, way in zip(counts, ("higher", "lower"), strict=True) if count]
+        every = "both" if len(looks) == 2 else f"all {len(looks):,}"
         words = [f"{count:,} {way}" for count, way in ways]
         if ways:
-            words[0] = f"{ways[0][0]:,} {plural(ways[0][0], 'is', 'are')} expected {ways[0][1]}"
+            which = every if ways[0][0] == len(looks) else f"{ways[0][0]:,}"
+            words[0] = f"{which} {plural(ways[0][0], 'is', 'are')} expected {ways[0][1]}"
         moved = f"{' and '.join(words)} than {compared}"
         if not any(counts):
-            every = "both" if len(looks) == 2 else f"all {len(looks):,}"
             level = f"are expected to be about as high as {compared}."
             return " ".join([*parts, f"{ahead}, {every} {level}" if ahead else f"{every.capitalize()} {level}"])
         if ahead and len(looks) <= NAMED and all(math.isfinite(look.change) for look in looks):
             return f"{ahead}, {_name_each(names, looks, compared)}."
-        parts.append(f"{ahead}, {moved}, of {len(looks):,}." if ahead else f"{moved}.")
+        of = "" if moved.startswith(every) else f", of {len(looks):,}"
+        parts.append(f"{ahead}, {moved}{of}." if ahead else f"{moved[0].upper()}{moved[1:]}.")
     moving = sorted((look.change, name) for name, look in zip(names, looks, strict=True) if math.isfinite(look.change))
     if len(moving) > 1:
         ends = [f"{moving[-1][1]} rises most ({_percent(moving[-1][0])})"] if moving[-1][0] >= 0.005 else []
