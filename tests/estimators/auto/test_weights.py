@@ -55,9 +55,10 @@ def test_priors_decide_between_members_that_lose_the_same_and_losses_overrule_th
     assert (late[:, 0] < late[:, 1]).all()
 
 
-def test_missing_losses_of_a_variable_leave_it_the_common_weights() -> None:
+@pytest.mark.parametrize("lost", [np.nan, 0.0])
+def test_a_variable_without_losses_has_the_common_weights(lost: float) -> None:
     table = losses(1.0, 1.3)
-    table[:, :, 2] = np.nan
+    table[:, :, 2] = lost
     weights = weigh(table)
     assert np.isfinite(weights).all()
     assert weights[2, 0] > weights[2, 1] > 0

@@ -56,7 +56,9 @@ def choose_weights(losses: Array, prior: Array) -> Array:
     even = float(shared[usable].mean())
     shared = np.where(usable, (cells * shared + FEW * even) / (cells + FEW), np.inf)
     own = _mean(np.where(np.isfinite(losses).all(axis=0), losses, np.nan).transpose(2, 0, 1))  # [variable, member]
-    ratio = own / own[:, usable].mean(axis=1, keepdims=True) * even
+    mean = own[:, usable].mean(axis=1, keepdims=True)
+    # A variable that every member forecasts without an error says nothing of them.
+    ratio = np.divide(own, mean, out=np.full_like(own, np.nan), where=mean > 0) * even
     ratio = np.where(np.isfinite(ratio), ratio, shared)
     n = count[:, None]
     loss = np.where(usable, (n * ratio + OWN_WINDOWS * shared) / (n + OWN_WINDOWS), np.inf)
