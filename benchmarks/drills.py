@@ -484,7 +484,8 @@ class Outline(HTMLParser):
         self.parts: list[tuple[str, tuple[str, ...]]] = []
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.parts.append((tag, tuple(name for name, _ in attributes)))
+        if tag != "wbr" or attributes:  # where a long name may go on in the next line: as many as it has such places
+            self.parts.append((tag, tuple(name for name, _ in attributes)))
 
 
 def pages(rounds: Iterator[int], seed: int, work: Path) -> Tally:

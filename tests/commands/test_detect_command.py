@@ -81,7 +81,7 @@ def test_every_file_is_written_and_says_the_same(done: Path) -> None:
     assert len(scores) == run["rows"] == 200
     assert sum(row["anomaly"].lower() == "true" for row in scores) == run["flagged"]
     assert run["assessment"]["event_recall"] == 1.0
-    page = (done / "report.html").read_text().replace("&#x27;", "'")
+    page = (done / "report.html").read_text().replace("&#x27;", "'").replace("&nbsp;", " ")
     lead = re.search(r'<p class="verdict">(.*?)</p>\s*<p class="judgement">(.*?)</p>', page)
     assert lead is not None
     assert f"{lead[1]} {lead[2]}" == run["verdict"]
