@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from rearview import Detector, Forecaster
+from rearview import Classifier, Detector, Forecaster
 from rearview.core.errors import InputError
 from rearview.core.model_folder import checksum
 
@@ -46,6 +46,8 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     small = {"settings": {"width": 8, "heads": 1, "depth": 1}, "training": {"epochs": 1}}
     Detector(lookback=8, device="cpu", **small).fit(frame()).save(folder / "detector")  # type: ignore[arg-type]
     Detector(lookback=8, device="cpu").fit(frame()).save(folder / "detectors")
+    cases = np.random.default_rng(0).normal(size=(6, 2, 12))
+    Classifier("patchtst", device="cpu", **small).fit(cases, ["a", "b"] * 3).save(folder / "classifier")  # type: ignore[arg-type]
     return folder
 
 
@@ -69,11 +71,21 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "2 of them known",
     ),
     "a divisor": ("detector", set_tensor("usual", torch.zeros_like), "usual is not above 0 everywhere"),
+    "a deviation": ("classifier", set_tensor("std", lambda one: torch.stack([one] * 3)), "std is of shape"),
+    "no deviation": ("classifier", set_tensor("std", torch.zeros_like), "std is not above 0 everywhere"),
     "groups": ("detectors", set_tensor("portfolio.groups", lambda one: one + 1), "are of 2 groups, and"),
     "a window": ("detectors", lambda facts, _: facts["portfolio"].update(window=10**9), "nothing in it is that large"),
     "a longer window": ("detectors", lambda facts, _: facts["portfolio"].update(window=9), "does not fit this version"),
     "stamps": ("forecaster", set_tensor("tail.stamps", lambda one: one.double()), "tail.stamps is of type float64"),
 }  # fmt: skip
+
+
+LOADERS: dict[str, Callable[[Path], object]] = {
+    "classifier": Classifier.load,
+    "detector": Detector.load,
+    "detectors": Detector.load,
+    "forecaster": Forecaster.load,
+}
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -82,7 +94,7 @@ def test_parts_that_contradict_each_other_are_refused(name: str, fitted: Path, t
     shutil.copytree(fitted / kind, tmp_path / kind)
     edit(tmp_path / kind, change)
     with pytest.raises(InputError, match=sentence) as refused:
-        (Detector if kind.startswith("detector") else Forecaster).load(tmp_path / kind)
+        LOADERS[kind](tmp_path / kind)
     assert "save the model again" in str(refused.value)
 
 

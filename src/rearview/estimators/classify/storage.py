@@ -78,7 +78,7 @@ def _read_network(stored: Stored, classes: Labels, columns: tuple[str, ...]) -> 
         spec=spec,
         network=stored.network(spec.model, spec),
         classes=classes,
-        scaler=ChannelScaler(stored.array("mean"), stored.array("std")),
+        scaler=_read_scaler(stored),
         columns=columns,
         **stored.fields(("cases",)),
     )
@@ -97,7 +97,7 @@ def _read_portfolio(stored: Stored, classes: Labels, columns: tuple[str, ...]) -
         spec=spec,
         plan=Plan.from_dict(facts["plan"]),
         classes=classes,
-        scaler=ChannelScaler(stored.array("mean"), stored.array("std")),
+        scaler=_read_scaler(stored),
         cases=facts["cases"],
         columns=columns,
         findings=tuple(Finding(**finding) for finding in facts["findings"]),
@@ -113,6 +113,11 @@ def _read_portfolio(stored: Stored, classes: Labels, columns: tuple[str, ...]) -
     case = np.tile(np.linspace(0, 1, portfolio.steps), (portfolio.channels, 1))
     portfolio.predict(Cases((case,), labels=None, names=("case 1",), source="a trial"))
     return portfolio
+
+
+def _read_scaler(stored: Stored) -> ChannelScaler:
+    channels = stored.array("mean").size
+    return ChannelScaler(stored.shaped("mean", channels), stored.positive("std", channels))
 
 
 def _scale(scaler: ChannelScaler) -> dict[str, NDArray[np.float64]]:
