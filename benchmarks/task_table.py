@@ -3,7 +3,8 @@
 python benchmarks/task_table.py results/portfolio_tests.csv [--arms auto,glance,ets] [--best-of ets,theta]
 
 Errors are relative to seasonal naive's: geometric means over tasks, ranks by CRPS. `of the best` is the geometric mean
-of an arm's MASE over that of the best arm of each task among `--best-of`; by default all that are not rearview's.
+of an arm's MASE over that of the best arm of each task among `--best-of`; by default all arms that are not rearview's,
+or all arms.
 """
 
 import argparse
@@ -72,7 +73,9 @@ def main() -> None:
     rows = read_rows(options.results, options.look)
     chosen = options.arms.split(",") if options.arms else list(rows)
     rows = {name: rows[name] for name in chosen}
-    best_of = options.best_of.split(",") if options.best_of else [name for name in rows if name not in OURS]
+    best_of = (
+        options.best_of.split(",") if options.best_of else [name for name in rows if name not in OURS] or list(rows)
+    )
     print("\n".join(make_table(rows, best_of)))
 
 
