@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load, save
 
 from rearview import Classifier, Detector, Forecaster
-from rearview.core.errors import InputError
+from rearview.core.errors import InputError, SettingsError
 from rearview.core.model_folder import checksum
 
 Change = Callable[[dict[str, Any], dict[str, torch.Tensor]], object]
@@ -122,6 +122,14 @@ def test_values_are_kept_where_none_stands_for_missing() -> None:
     rows.loc[20, "y"] = 1e20
     kept = Forecaster("seasonal_naive", horizon=3, sentinels=None, device="cpu").fit(rows)
     assert [finding.what for finding in kept.findings if finding.what == "sentinels"] == []
+
+
+@pytest.mark.parametrize("marks", [["none"], {"auto": 1}])
+def test_marks_of_missing_values_that_are_no_numbers_are_refused(marks: Any) -> None:
+    with pytest.raises(SettingsError, match="it can be auto, marks, or several numbers"):
+        Forecaster("seasonal_naive", horizon=3, sentinels=marks, device="cpu").fit(frame()[["date", "y"]])
+    with pytest.raises(SettingsError, match="it can be auto, marks, or several numbers"):
+        Classifier(sentinels=marks, device="cpu").fit(np.ones((4, 1, 8)), ["a", "b"] * 2)
 
 
 def test_a_forecast_that_is_not_finite_is_refused_whoever_makes_it() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.core.errors import InputError
+from rearview.core.errors import InputError, SettingsError
 from rearview.core.wording import listing, plural
 from rearview.data.infer.layout import Roles
 from rearview.data.infer.number_text import (
@@ -274,7 +274,10 @@ def sentinel_cells(
     if not sentinels:
         return None
     if sentinels not in ("auto", "marks"):
-        cells = np.isin(column, np.asarray(sentinels, dtype=np.float64))
+        try:
+            cells = np.isin(column, np.asarray(sentinels, dtype=np.float64))
+        except (TypeError, ValueError) as problem:
+            raise SettingsError(f"sentinels is {sentinels!r}; it can be auto, marks, or several numbers.") from problem
         return cells if cells.any() else None
     fills = _fill_cells(column, bounds) if sentinels == "auto" else None
     marks = _likely_cells(column if fills is None else np.where(fills, np.nan, column), bounds)
