@@ -6,7 +6,7 @@ import torch
 from rearview import models
 from rearview.core.errors import SettingsError
 from rearview.models.contract import Shape
-from rearview.models.patch_hosts.glance import Grain, Network, Settings, pool_quantiles
+from rearview.models.patch_hosts.glance import Grain, Network, Settings, find_smooth, pool_quantiles
 from rearview.pretrained import training
 
 SMALL = {"width": 16, "heads": 2, "depth": 2, "feed_forward": 24, "patches": (16,), "context": (12,), "ahead": (5,)}
@@ -129,6 +129,43 @@ def test_a_long_horizon_of_a_short_past_begins_at_the_finer_grain() -> None:
     assert (both.diff(dim=-1) >= 0).all()
     assert network.find_finer(20, 10) is None
     assert network.find_finer(25, 31) is None
+
+
+def smooth_past(length: int) -> torch.Tensor:
+    """A slow wave, the same with rare leaps alone, and noise."""
+    wave = torch.sin(torch.linspace(0, 6, length)) * 100
+    leaps = (wave / 50).round() * 50
+    noise = torch.randn(length, generator=torch.Generator().manual_seed(3))
+    return torch.stack([wave, leaps, noise])
+
+
+@pytest.mark.parametrize("steps", [11, 40])
+def test_a_long_smooth_series_begins_at_the_finest_grain_of_its_newest_part(steps: int) -> None:
+    network = small(lookback=600, steps=steps, patches=(2, 64))
+    past = smooth_past(600)[None]
+    fine, coarse = network.grains
+    assert isinstance(fine, Grain)
+    assert isinstance(coarse, Grain)
+    with torch.no_grad():
+        found = network.forecast(past, None, steps)
+        near = network.look(past[..., -fine.room :], None, min(steps, fine.reach), fine).sort(-1).values
+        far = network.look(past, None, steps, coarse).sort(-1).values
+    first = fine.reach // 2
+    torch.testing.assert_close(found[:, 0, :first], near[:, 0, :first])
+    torch.testing.assert_close(found[:, 0, fine.reach :], far[:, 0, fine.reach :])
+    torch.testing.assert_close(found[:, 1:], far[:, 1:])
+
+
+def test_a_smooth_series_is_forecast_as_by_itself() -> None:
+    network = small(lookback=600, patches=(2, 64))
+    past = torch.stack([smooth_past(600), smooth_past(600).flip(0)])
+    observed = torch.ones_like(past, dtype=torch.bool)
+    observed[0, 0, 500:510] = observed[1, :, :40] = False
+    with torch.no_grad():
+        together = network.forecast(past, observed, 11)
+        apart = [network.forecast(past[i : i + 1], observed[i : i + 1], 11) for i in range(2)]
+    torch.testing.assert_close(together, torch.cat(apart))
+    assert find_smooth(past, observed, 24).tolist() == [[True, False, False], [False, False, True]]
 
 
 def test_a_past_longer_than_the_context_is_cut_to_its_newest_steps() -> None:

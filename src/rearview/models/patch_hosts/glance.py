@@ -8,9 +8,11 @@
 Forecasts are equivariant to scale and shift. Missing values are marked step by step; the time before a series began has
 no tokens, or masked ones. With several lengths of patch, a series is read at the finest whose context holds all that
 was observed, so that short series are not read too coarsely; where the horizon asks for a coarser one, its first steps
-are those of the finer. Horizons beyond one pass are rolled out along paths, one for each quantile: the forecast of a
-quantile is read as observed, all quantiles that follow from all paths are pooled by the probability they stand for, and
-the pooled ones are read next. So intervals go on widening, at the right rate for a random walk.
+are those of the finer. So are those of a long series whose steps are too small to be seen beside all that it went
+through: its newest part is read at the finest grain. Horizons beyond one pass are rolled out along paths, one for each
+quantile: the forecast of a quantile is read as observed, all quantiles that follow from all paths are pooled by the
+probability they stand for, and the pooled ones are read next. So intervals go on widening, at the right rate for a
+random walk.
 
 The attention is one setting, as everywhere. Channels stay apart unless it mixes groups (MICA): with gate "added" and
 `exclude_self` a channel adds what the others hold to its own attention, and one channel is read as it is by itself.
@@ -34,6 +36,8 @@ from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real
 QUANTILES = (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)
 FARTHEST = 10.0
 """Forecasts are cut off here on the asinh scale: some 11,000 standard deviations."""
+SMOOTH = 0.02
+"""Mean step, as a share of the deviation of all that is read, below which the newest part is read by itself."""
 ROUNDING = 1e-14
 """Of a level, what may be left of it after it is subtracted: some 50 roundings in float64."""
 
@@ -148,6 +152,8 @@ class Network(Model):
         finer = self.find_finer(past.shape[-1], horizon)
         if finer is not None:
             parts[0] = fade(self.look(past, observed, finer.reach, finer).sort(-1).values, parts[0])
+        elif not self.training:
+            parts[0] = self.refine(parts[0], past[..., -room:], None if observed is None else observed[..., -room:])
         paths = [past[..., -room:]] * parts[0].shape[-1] if horizon > reach else []
         for done in range(reach, horizon, reach):
             if observed is not None:
@@ -187,6 +193,24 @@ class Network(Model):
         return next(
             (one for one in self._grains if length <= one.room and one.reach < min(horizon, chosen.reach)), None
         )
+
+    def refine(self, steps: Tensor, past: Tensor, observed: Tensor | None) -> Tensor:
+        """The first steps of series that move smoothly, read from the newest part of their past at the finest grain."""
+        finest = self._grains[0]
+        if past.shape[-1] <= finest.room:
+            return steps
+        smooth = find_smooth(past, observed, finest.room)
+        rows = smooth.any(1)
+        if not rows.any():
+            return steps
+        newest = None if observed is None else observed[rows][..., -finest.room :]
+        ahead = min(finest.reach, steps.shape[2])
+        near = self.look(past[rows][..., -finest.room :], newest, ahead, finest).sort(-1).values
+        if ahead < steps.shape[2]:
+            near = fade(near, steps[rows])
+        steps = steps.clone()
+        steps[rows] = torch.where(smooth[rows][..., None, None], near, steps[rows])
+        return steps
 
     def look(self, past: Tensor, observed: Tensor | None, steps: int, grain: Grain) -> Tensor:
         """One pass: [batch, channel, steps, quantile] in the units of the series, not sorted yet."""
@@ -253,6 +277,19 @@ def find_begun(observed: Tensor, grain: Grain) -> Tensor | None:
     begun = observed.unflatten(-1, (-1, grain.patch)).any(-1).cumsum(-1) > 0
     # Without padding attention has no mask to look at, which is faster.
     return None if not torch.compiler.is_compiling() and bool(begun.all()) else begun
+
+
+def find_smooth(past: Tensor, observed: Tensor | None, newest: int) -> Bool[Tensor, "batch channel"]:
+    """Series most of whose newest steps move, and by little beside the deviation of the whole past."""
+    there = torch.ones_like(past, dtype=torch.bool) if observed is None else observed
+    count = there.sum(-1).clamp(min=1)
+    wide = torch.where(there, past, 0).double()
+    centred = torch.where(there, wide - (wide.sum(-1) / count)[..., None], 0)
+    deviation = (centred.square().sum(-1) / count).sqrt()
+    pairs = (there[..., 1:] & there[..., :-1])[..., -newest + 1 :]
+    moves = torch.where(pairs, wide.diff(dim=-1)[..., -newest + 1 :].abs(), 0)
+    total = pairs.sum(-1)
+    return (moves.sum(-1) < SMOOTH * deviation * total) & (2 * (moves > 0).sum(-1) > total)
 
 
 def fade(
