@@ -321,6 +321,19 @@ def test_a_portfolio_counts_the_network_among_its_candidates() -> None:
     assert standing.mase is not None
 
 
+def test_long_series_are_also_read_from_their_newest_rows() -> None:
+    rows = zero_shot.count_near_rows(HORIZON)
+    assert rows is not None
+    quick = rv.Forecaster(horizon=HORIZON, device="cpu").fit(series(walk(rows + 40)), quick=True)
+    assert isinstance(quick.fitted, Ensemble)
+    assert "glance_near" in [one.name for one in quick.fitted.leaderboard]
+    near = [one for one in quick.fitted.members if one.name == "glance_near"]
+    assert [one.lookback for one in near if isinstance(one, ZeroShot)] == [rows] * len(near)
+    short = rv.Forecaster(horizon=HORIZON, device="cpu").fit(series(walk(rows)), quick=True)
+    assert isinstance(short.fitted, Ensemble)
+    assert "glance_near" not in [one.name for one in short.fitted.leaderboard]
+
+
 def test_what_makes_no_sense_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TooShort, match="needs 3 rows"):
         glance(freq="D").fit(series(walk(2)))

@@ -1,5 +1,6 @@
 """The candidates of a portfolio for a panel: what each is, how it is fitted, and why it is there."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,7 @@ from rearview.estimators.base import Session
 from rearview.estimators.forecast.fit import fit as fit_network
 from rearview.estimators.forecast.predictor import Predictor
 from rearview.estimators.forecast.spec import ALONE, ForecastSpec
-from rearview.estimators.forecast.zero_shot import TUNED, Pretrained
+from rearview.estimators.forecast.zero_shot import NEAR, TUNED, Pretrained, count_near_rows
 from rearview.pretrained import weights
 from rearview.tasks import statistics
 from rearview.tasks.seasonality import MOST_SERIES, find_seasons
@@ -25,7 +26,8 @@ MOST_COUPLED = 64
 """Columns up to which a network that mixes them is tried, on several columns of one series, or where inputs are there
 that it alone has a place for."""
 PRIORS = {
-    "seasonal_naive": 0.25, "theta": 0.25, weights.NAME: 4.0, TUNED: 4.0, "patchtst": 0.25, "itransformer": 0.25
+    "seasonal_naive": 0.25, "theta": 0.25, weights.NAME: 4.0, NEAR: 4.0, TUNED: 4.0, "patchtst": 0.25,
+    "itransformer": 0.25,
 }  # fmt: skip
 """What members weigh that lose the same in the backtest, 1 where nothing is said; by the development tasks
 (docs/findings-defaults.md). A network that begins with nothing counts where it is far better, as its backtest flatters
@@ -99,6 +101,16 @@ def list_candidates(
                 lambda rows, session: Pretrained.of(rows, shipped).start(),
             )
         )
+        near = count_near_rows(spec.horizon)
+        if near is not None and near < min(int(panel.lengths.max()), spec.lookback or sys.maxsize):
+            newest = replace(shipped, lookback=near)
+            candidates.append(
+                Candidate(
+                    NEAR,
+                    "the same, which reads the newest rows alone, at a finer grain",
+                    lambda rows, session: replace(Pretrained.of(rows, newest).start(), name=NEAR),
+                )
+            )
     candidates.append(
         Candidate(
             linear.NAME,

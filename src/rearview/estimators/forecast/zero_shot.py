@@ -33,7 +33,7 @@ from rearview.estimators.forecast.stretch import measure_stretch, read_factor, s
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
 from rearview.estimators.options import Attention
 from rearview.models.contract import Shape
-from rearview.models.patch_hosts.glance import Network
+from rearview.models.patch_hosts.glance import Network, Settings
 from rearview.pretrained import weights
 from rearview.tasks import plan as planning
 from rearview.tasks.objectives import Forecast
@@ -45,6 +45,8 @@ MOST_COLUMNS = 32
 """Columns that are read together where the attention mixes them: memory is bounded for wide tables, too."""
 TUNED = f"{weights.NAME}_tuned"
 """The name of a network that was trained further."""
+NEAR = f"{weights.NAME}_near"
+"""The name of one that reads the newest rows alone."""
 LEAST_ROWS = 3
 SHORTEST = 8
 """Rows of the shortest series that the network was trained on."""
@@ -84,6 +86,14 @@ Fit = Callable[[Panel], "ZeroShot"]
 def is_meant(spec: ForecastSpec) -> bool:
     """Whether a spec asks for the weights that come with the package; settings of its own ask for a new network."""
     return spec.model == weights.NAME and not spec.settings and spec.attention is None
+
+
+def count_near_rows(horizon: int) -> int | None:
+    """Rows that the network reads at its finest grain; None where that is its only one, or ends before the horizon."""
+    settings = settings_from(Settings, weights.NAME, weights.read_card().settings)
+    if len(settings.patches) == 1 or settings.patches[0] * settings.ahead[0] < horizon:
+        return None
+    return settings.patches[0] * settings.context[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
