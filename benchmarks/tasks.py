@@ -26,6 +26,7 @@ import time
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
@@ -37,13 +38,13 @@ MEANS = {"statistics_mean": ("ets", "theta", "mstl")}
 """Arms that are the mean of other arms' quantiles."""
 
 
-def arms(seconds: float) -> dict[str, Arm]:
+def arms(seconds: float, without: str = "") -> dict[str, Arm]:
     """Every arm by name, but for the means."""
     return {
         "seasonal_naive": seasonal_naive,
         **{name: statistical(name) for name in ("ets", "theta", "mstl")},
-        "auto_quick": fitted("auto", True, seconds),
-        "auto": fitted("auto", False, seconds),
+        "auto_quick": fitted("auto", True, seconds, without=without),
+        "auto": fitted("auto", False, seconds, without=without),
         "glance": fitted("glance", False, seconds),
         "patchtst": fitted("patchtst", False, seconds),
         "lightgbm": lightgbm,
@@ -53,10 +54,19 @@ def arms(seconds: float) -> dict[str, Arm]:
     }
 
 
-def fitted(model: str, quick: bool, seconds: float, device: str = "auto") -> Arm:
-    """A forecaster of rearview, fitted before the first window."""
+def fitted(model: str, quick: bool, seconds: float, device: str = "auto", without: str = "") -> Arm:
+    """A forecaster of rearview, fitted before the first window; a portfolio without a member that is named."""
 
     def run(task: Task) -> Floats:
+        from rearview.estimators.auto import fit
+
+        listed = fit.list_candidates
+        with patch.object(
+            fit, "list_candidates", lambda *a, **k: [one for one in listed(*a, **k) if one.name != without]
+        ):
+            return forecast_windows(task)
+
+    def forecast_windows(task: Task) -> Floats:
         from rearview import Forecaster
 
         result = np.empty(task.shape)
@@ -147,6 +157,7 @@ def main() -> None:
     parser.add_argument("--series", type=int, help="series of a task, at most")
     parser.add_argument("--windows", type=int, help="windows of a task, at most; the last ones")
     parser.add_argument("--origins", type=int, help="windows of a development task, whatever its own number")
+    parser.add_argument("--without", default="", help="a member that portfolios do without")
     parser.add_argument("--seconds", type=float, default=180.0, help="time limit of a fit")
     parser.add_argument("--clock", choices=("wall", "processor"), default="wall", help="what a second is of")
     parser.add_argument("--look", type=int, default=1, help="which look at the tasks it is")
@@ -156,7 +167,7 @@ def main() -> None:
         parser.error("the windows of tests are theirs; --origins is for development")
     if options.clock == "processor":  # before the first arm imports its library
         time.monotonic = time.perf_counter = processor_seconds
-    known = arms(options.seconds)
+    known = arms(options.seconds, options.without)
     done: list[dict[str, str]] = []
     if options.out.exists():
         with options.out.open(encoding="utf-8") as file:
@@ -172,7 +183,8 @@ def main() -> None:
         naive = score(task, seasonal_naive(task))
         made: dict[str, tuple[Floats, float]] = {}
         for arm in options.arms.split(","):
-            facts = {"tasks": options.tasks, "task": task.name, "arm": arm, "series": len(task.series)}
+            named = f"{arm} without {options.without}" if options.without and arm.startswith("auto") else arm
+            facts = {"tasks": options.tasks, "task": task.name, "arm": named, "series": len(task.series)}
             facts |= {"windows": task.windows, "seconds_limit": options.seconds}
             alike = [row for row in done if all(row[key] == str(value) for key, value in facts.items())]
             if any(int(row.get("look") or 1) == options.look for row in alike):
