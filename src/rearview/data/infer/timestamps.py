@@ -75,39 +75,28 @@ class Times:
 
     def findings(self, table: Table, column: str) -> list[Finding]:
         """What was inferred of the stamps and of their time zone."""
-        count, shape = len(self.values), self.format or ""
-        findings: list[Finding] = []
-        if shape.startswith(_UNIX_FORMAT):
-            unit = _UNIX_UNITS[shape.removeprefix(_UNIX_FORMAT)]
-            value = str(table.fetch(column)[0]).removesuffix(".0")
-            message = f"Column {column!r} counts {unit} since 1970: {value} is read as {show(self.values[0])} in UTC."
-            findings.append(
-                Repair("repaired", "unix time", count, message, table.place(0), column, value, show(self.values[0]))
-            )
-        if shape == _SPREADSHEET_FORMAT:
-            value = str(table.fetch(column)[0]).removesuffix(".0")
-            reading = show(self.values[0])
-            message = f"Column {column!r} counts days as spreadsheets do: {value} is read as {reading}."
-            findings.append(
-                Repair("repaired", "spreadsheet days", count, message, table.place(0), column, value, reading)
-            )
-        if self.settled is not None:
-            row = _row_of(table, column, self.settled)
+        count, shape, findings = len(self.values), self.format or "", list[Finding]()
+
+        def repair(what: str, row: int, cell: str, fact: str, more: str = ".") -> None:
             reading = show(self.values[row])
-            message = (
-                f"{self.settled!r} in column {column!r} is read as {reading}: only so are the stamps evenly spaced. "
-                "Give date_format (--date-format) to read them otherwise."
-            )
-            findings.append(
-                Repair("repaired", "date order", count, message, table.place(row), column, self.settled, reading)
-            )
+            message = f"{fact} is read as {reading}{more}"
+            findings.append(Repair("repaired", what, count, message, table.place(row), column, cell, reading))
+
+        if shape.startswith(_UNIX_FORMAT) or shape == _SPREADSHEET_FORMAT:
+            cell = str(table.fetch(column)[0]).removesuffix(".0")
+            if shape == _SPREADSHEET_FORMAT:
+                repair("spreadsheet days", 0, cell, f"Column {column!r} counts days as spreadsheets do: {cell}")
+            else:
+                unit = _UNIX_UNITS[shape.removeprefix(_UNIX_FORMAT)]
+                repair("unix time", 0, cell, f"Column {column!r} counts {unit} since 1970: {cell}", " in UTC.")
+        if self.settled is not None:
+            more = ": only so are the stamps evenly spaced. Give date_format (--date-format) to read them otherwise."
+            row = _row_of(table, column, self.settled)
+            repair("date order", row, self.settled, f"{self.settled!r} in column {column!r}", more)
         if self.other is not None:
             row = _row_of(table, column, self.other)
-            reading = show(self.values[row])
-            message = f"Column {column!r} has dates in more than one order: {self.other!r} is read as {reading}."
-            findings.append(
-                Repair("repaired", "date orders", count, message, table.place(row), column, self.other, reading)
-            )
+            fact = f"Column {column!r} has dates in more than one order: {self.other!r}"
+            repair("date orders", row, self.other, fact)
         if self.offsets is not None:
             how = "stamps are counted in UTC and forecasts are given in it"
             if self.stored == "wall":
