@@ -15,7 +15,7 @@ from rearview.commands.page_data import (
     attention_choice,
     data_facts,
     describe_device,
-    page_settings,
+    network_settings,
     training_curve,
 )
 from rearview.data.infer.wall_time import to_wall_time
@@ -237,7 +237,5 @@ def _settings(outcome: Outcome) -> Settings:
         own = attention_choice(fitted.spec.model or fitted.name, plan.model, mechanism)
         if isinstance(fitted, ZeroShot) and fitted.spec.attention is None:
             own = {part: Choice(choice.value, "as trained") for part, choice in own.items()}
-        for part, choices in (("model", {**own, **plan.model}), ("training", plan.training)):
-            if choices:
-                sections[f"{name}: {part}"] = page_settings(choices)
+        sections |= network_settings(name, own, plan)
     return sections
