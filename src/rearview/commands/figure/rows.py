@@ -125,7 +125,12 @@ def draw_ranks(declared: FigureSpec, options: FigureOptions) -> Drawing:
         found = [] if cell.numbers[0].backbone in declared["without"] else find_rows(cell, rows)
         if values := [row.original_mae for row in found if isinstance(row, Row)]:
             ours[_arm_name(cell.numbers[0])][cell.dataset] = float(np.mean(values))
-    flops = {PRINTED: _printed_flops(declared["costs"]), OURS: _counted_flops(declared["costs"])}
+    tables = declared["costs"]
+    compared = (one for table in tables for one in costs.compare(costs.cells("mica", table), ()))
+    flops = {
+        PRINTED: _flops_by_arm((one, one.value) for table in tables for one in published.select("mica", table)),
+        OURS: _flops_by_arm((one.number, one.ours) for one in compared),
+    }
     views, lines, sentences = [], [], []
     for source, errors in ((PRINTED, printed), (OURS, ours)):
         ranks, sets = _rank(errors)
@@ -158,15 +163,6 @@ def draw_ranks(declared: FigureSpec, options: FigureOptions) -> Drawing:
 
 def _arm_name(number: Number) -> str:
     return f"{number.backbone} with MICA" if number.variant.startswith("mica") else number.backbone
-
-
-def _printed_flops(tables: Sequence[str]) -> dict[str, float]:
-    return _flops_by_arm((one, one.value) for table in tables for one in published.select("mica", table))
-
-
-def _counted_flops(tables: Sequence[str]) -> dict[str, float]:
-    compared = (one for table in tables for one in costs.compare(costs.cells("mica", table), ()))
-    return _flops_by_arm((one.number, one.ours) for one in compared)
 
 
 def _flops_by_arm(counts: Iterable[tuple[Number, float | None]]) -> dict[str, float]:
