@@ -58,7 +58,8 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
     ]
     scored = [(result, asdict(result.scores)) for result in outcome.results if result.scores is not None]
     errors = {name: test.by_step(scaled=_has_unlike_units(panel)) for name, test in outcome.backtests.items()}
-    histories = {name: fitted.history for name, fitted in _networks(outcome).items()}
+    networks = _networks(outcome)
+    histories = {name: fitted.history for name, fitted in networks.items()}
     lead = _lead(outcome)
     words, looks = ("", ()) if lead is None else look_out(outcome, outcome.finals[lead])
     return ForecastSummary(
@@ -66,7 +67,7 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         outlook=words,
         verdict=f"{describe_error(outcome, lead) if lead else ''} {outcome.verdict}".strip(),
         command=command,
-        device=outcome_device(outcome),
+        device=describe_device(next((fitted.device for fitted in networks.values()), None)),
         seconds=outcome.seconds,
         unlike_units=_has_unlike_units(panel),
         series=_series_views(outcome, lead, looks),
@@ -86,11 +87,6 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
 def _score(outcome: Outcome, name: str, scores: Mapping[str, Any], *, final: bool) -> Score:
     """A row of the score table; the members of a portfolio are no baselines, but for the naive forecast."""
     return Score(model=name, is_baseline=not final and (not outcome.leaderboard or name == "seasonal_naive"), **scores)
-
-
-def outcome_device(outcome: Outcome) -> str:
-    """Where the networks ran, in words."""
-    return describe_device(next((fitted.device for fitted in _networks(outcome).values()), None))
 
 
 def _networks(outcome: Outcome) -> dict[str, Fitted]:
