@@ -71,9 +71,11 @@ def turn_stamp_columns(table: Table) -> Turned | None:
     )
 
 
-def _turn(table: Table, kept: Sequence[str], turned: Sequence[str]) -> dict[str, list[object]]:
+def _turn(table: Table, kept: Sequence[str], turned: Sequence[str]) -> dict[str, Sequence[object]]:
     """The columns that are kept, each cell as often as there are columns to turn, and the cells of these as values."""
-    columns = {name: [cell for cell in table.fetch(name).to_list() for _ in turned] for name in kept}
+    columns: dict[str, Sequence[object]] = {
+        name: [cell for cell in table.fetch(name).to_list() for _ in turned] for name in kept
+    }
     return columns | {"value": [cell for row in zip(*_read_alike(table, turned), strict=True) for cell in row]}
 
 
