@@ -34,6 +34,7 @@ def shops(tmp_path: Path) -> Path:
 @pytest.fixture
 def swept(monkeypatch: pytest.MonkeyPatch) -> list[SimpleNamespace]:
     """The sweeps that a command asks for: cells, plan and options; none of them is made."""
+    from rearview.bench.runs import sweep
     from rearview.commands import bench
     from rearview.commands.reproduce import command
 
@@ -46,8 +47,7 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> list[SimpleNamespace]:
     def possible_runs(experiment, data_dir, wanted):
         return [cell for cell in experiment.cells if wanted(cell)], Counter()
 
-    monkeypatch.setattr(bench, "sweep", fake)
-    monkeypatch.setattr(command, "sweep", fake)
+    monkeypatch.setattr(sweep, "sweep", fake)
     monkeypatch.setattr(command, "possible_runs", possible_runs)
     monkeypatch.setattr(bench, "_check_first", lambda cells, plan: plan.runs(cells))
     return sweeps

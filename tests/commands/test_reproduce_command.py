@@ -10,6 +10,7 @@ import pytest
 from rearview.bench import read
 from rearview.bench.analysis.paper_comparison import Comparison
 from rearview.bench.papers import catalogue
+from rearview.bench.runs import sweep
 from rearview.bench.runs.tuning import Range
 from rearview.cli import main
 from rearview.commands.reproduce import command as reproduce
@@ -84,10 +85,10 @@ def test_settings_that_no_run_could_begin_with_are_refused_before_any_row(swept,
 def test_a_table_of_which_every_run_failed_ends_badly(swept, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lost = SimpleNamespace(status="failed", problem="RuntimeError: no memory")
-    monkeypatch.setattr(reproduce, "sweep", lambda runs, plan, **options: [lost])
+    monkeypatch.setattr(sweep, "sweep", lambda runs, plan, **options: [lost])
     arguments = ["reproduce", "rbca", "--table", "S9", "--dataset", "ETTh1", "--device", "cpu"]
     assert "Every run failed; the first: RuntimeError: no memory" in refused(arguments, capsys)
-    monkeypatch.setattr(reproduce, "sweep", lambda runs, plan, **options: [lost, SimpleNamespace(status="done")])
+    monkeypatch.setattr(sweep, "sweep", lambda runs, plan, **options: [lost, SimpleNamespace(status="done")])
     assert main(arguments) == 0
 
 
@@ -95,13 +96,13 @@ def test_seconds_are_one_deadline_over_all_tables(swept, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(reproduce, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    fake = reproduce.sweep
+    fake = sweep.sweep
 
     def slow(runs, plan, **options):
         clock.now += 7.0
         return fake(runs, plan, **options)
 
-    monkeypatch.setattr(reproduce, "sweep", slow)
+    monkeypatch.setattr(sweep, "sweep", slow)
     assert main(["reproduce", "rbca", "--seconds", "10", "--device", "cpu"]) == 0
     assert len(swept) == len(Selection("rbca").tables()) > 2
     assert [asked.seconds for asked in swept[:3]] == [10.0, 3.0, 0.0]

@@ -11,16 +11,15 @@ from rearview.bench.rows import result_file
 from rearview.bench.rows.row import RunRow
 from rearview.bench.runs import forecasting, search, tuning
 from rearview.bench.runs.run_spec import ForecastingSpec, known_settings
-from rearview.bench.runs.sweep import Plan, Run, first_process, sweep
+from rearview.bench.runs.sweep import Plan, Run, first_process
 from rearview.bench.runs.tuning import Tuning, Values
 from rearview.commands import benchmark_sets
-from rearview.commands.console import output, print_answer, progress_stream, say
-from rearview.commands.sweep import RunOptions, exit_code, late_lines, preview
+from rearview.commands.console import output, print_answer, say
+from rearview.commands.sweep import RunOptions, exit_code, late_lines, make_runs, preview
 from rearview.core.errors import RearviewError, SettingsError, did_you_mean
 from rearview.data.datasets import catalogue
 from rearview.estimators.base import resolve_device
 from rearview.models import pairs
-from rearview.train import Line
 
 Spec = str | Mapping[str, Any] | None
 
@@ -110,15 +109,7 @@ def run_cells(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> GridOut
     """Make every run of these cells once, with what every run of their grid has, and keep its row."""
     cells, runs, plan = plan_runs(cells, grid, options)
     first = first_process(plan.device)
-    rows = sweep(
-        runs,
-        plan,
-        workers=options.workers,
-        seconds=options.seconds,
-        say=say,
-        over="ray" if options.ray else "here",
-        progress=Line(progress_stream(), log=output.get().verbose),
-    )
+    rows = make_runs(runs, plan, options, options.seconds)
     late = late_lines(rows, len(cells) * options.seeds, options.seconds)
     return GridOutcome(rows, first, [*([f"Rows in {plan.results}"] if rows else []), *late])
 
@@ -129,15 +120,7 @@ def plan_runs(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> tuple[l
     cells = _add_trials(cells, grid.tried, grid.trials)
     cells = _add_training(_add_settings(cells, grid.settings), grid.training)
     _report_unequal_trials(cells)
-    plan = Plan(
-        results=options.results,
-        seeds=tuple(range(grid.seed, grid.seed + options.seeds)),
-        protocol=grid.protocol,
-        presets=options.presets or None,
-        data_dir=options.data_dir,
-        device=options.device,
-        again=grid.again,
-    )
+    plan = options.plan(grid.protocol, grid.seed, results=options.results, again=grid.again)
     return cells, _check_first(cells, plan), plan
 
 

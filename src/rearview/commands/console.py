@@ -4,7 +4,7 @@ import io
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from rearview.data.panel import Finding
     from rearview.estimators.frames import Columns
@@ -107,16 +106,19 @@ def new_console() -> "Console":
     return Console(soft_wrap=True, markup=False, highlight=False, emoji=False, stderr=shown.json, quiet=shown.quiet)
 
 
-def new_table(title: str, left: Sequence[str], right: Sequence[str] = ()) -> "Table":
-    """A table whose columns `right` are flush right."""
+def print_table(
+    console: "Console", title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str]
+) -> None:
+    """Print a table below an empty line; the columns `right` are flush right."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
-    for name in left:
-        table.add_column(name)
-    for name in right:
-        table.add_column(name, justify="right")
-    return table
+    for name in heads:
+        table.add_column(name, justify="right" if name in right else "left")
+    for row in rows:
+        table.add_row(*row)
+    console.print()
+    console.print(table)
 
 
 def print_dim(console: "Console") -> Callable[[str], None]:
@@ -164,8 +166,12 @@ def print_end(
 
 
 def print_preview(lines: Sequence[str], facts: Mapping[str, object], out: Path, files: Sequence[str]) -> int:
-    """Print the plan of a run that is not made; returns the command's exit code."""
+    """Print the plan of a run that is not made; returns the command's exit code.
+
+    `files` are those that it would write beside the ones of every run.
+    """
+    files = [*files, "report.html", "summary.md", "run.json"]
     where = f"Would write to {out}: {', '.join(files)}"
-    every = {"dry_run": True, **facts, "folder": str(out), "would_write": list(files)}
+    every = {"dry_run": True, **facts, "folder": str(out), "would_write": files}
     print_answer([*lines, where], lambda: every)
     return 0

@@ -19,12 +19,9 @@ Entries = list[dict[str, object]]
 def list_command(what: What, data_dir: Path | None) -> int:
     """Print what there is of one kind."""
     if what == "datasets":
-        print_answer(_datasets(data_dir), lambda: {what: _dataset_entries(data_dir)})
-        return 0
-    if what == "experiments":
-        rows = _experiment_rows(data_dir)
-        lines = align(rows, right=(1,))
-        entries: Entries = [{"name": name, "state": state, "title": title} for name, state, title in rows]
+        lines, entries = _datasets(data_dir)
+    elif what == "experiments":
+        lines, entries = _experiments(data_dir)
     else:
         lines, entries = _pairs() if what == "pairs" else _parts(what)
     print_answer(lines, lambda: {what: entries})
@@ -61,26 +58,6 @@ def _parts(what: What) -> tuple[list[str], Entries]:
     ], [{**entry, "known_inputs": entry["name"] in models.KNOWN_INPUTS} for entry in entries]
 
 
-def _dataset_entries(data_dir: Path | None) -> Entries:
-    from rearview.commands.benchmark_sets import collection
-    from rearview.data.datasets import catalogue, detection_sets
-
-    entries: Entries = []
-    for task in ("forecasting", "detection", "classification"):
-        sets = collection(task)
-        here = set(sets.available(data_dir))
-        for name in sets.names():
-            entry: dict[str, object] = {"name": name, "task": task, "found": name in here}
-            if task == "forecasting":
-                one = catalogue.get(name)
-                entry |= {"rows": one.rows, "channels": one.channels, "generated": one.make is not None}
-            elif task == "detection":
-                other = detection_sets.get(name)
-                entry |= {"rows": other.train_rows + other.test_rows, "channels": other.channels}
-            entries.append(entry)
-    return entries
-
-
 def _pairs() -> tuple[list[str], Entries]:
     """(lines, entries) of networks with mechanisms: a table, then why some are refused."""
     from rearview.models import pairs
@@ -101,44 +78,50 @@ def _pairs() -> tuple[list[str], Entries]:
     return lines, [{**asdict(pair), "fits": not pair.reason} for pair in matrix]
 
 
-def _datasets(data_dir: Path | None) -> list[str]:
+def _datasets(data_dir: Path | None) -> tuple[list[str], Entries]:
+    """(lines, entries) of the data sets of every task: their sizes, and whether their files are at hand."""
     from rearview.commands.benchmark_sets import collection
     from rearview.data.datasets import catalogue, detection_sets
 
-    every = [catalogue.get(name) for name in catalogue.names()]
-    published, generated = (
-        {one.name: f"{one.rows:>6} x {one.channels:<4}" for one in every if bool(one.make) == made}
-        for made in (False, True)
+    published = "Forecasting, rows x channels:"
+    generated = "Forecasting, generated, of the width of the set they are named after; fewer rows: Traffic-standin:2000"
+    detection = "Detection, training rows + labelled test rows x channels:"
+    classification = (
+        "Classification, the sets of the UEA archive that experiments ask for; others are found in the same way:"
     )
-    detection = {}
-    for one in map(detection_sets.get, detection_sets.names()):
-        detection[one.name] = f"{one.train_rows:>6} + {one.test_rows:>6} x {one.channels:<4}"
-    classification = dict.fromkeys(collection("classification").names(), "")
-    about_generated = "of the width of the set they are named after; fewer rows: Traffic-standin:2000"
-    about_classification = "the sets of the UEA archive that experiments ask for; others are found in the same way:"
-    sections = [
-        ("forecasting", "Forecasting, rows x channels:", published),
-        ("", f"Forecasting, generated, {about_generated}", generated),
-        ("detection", "Detection, training rows + labelled test rows x channels:", detection),
-        ("classification", f"Classification, {about_classification}", classification),
-    ]
-    width = max(len(name) for _, _, sizes in sections for name in sizes)
+    sections: dict[str, dict[str, str]] = {heading: {} for heading in (published, generated, detection, classification)}
+    entries: Entries = []
+    for task in ("forecasting", "detection", "classification"):
+        sets = collection(task)
+        here = set(sets.available(data_dir))
+        for name in sets.names():
+            entry: dict[str, object] = {"name": name, "task": task, "found": name in here}
+            mark = "found" if name in here else "missing"
+            if task == "forecasting":
+                one = catalogue.get(name)
+                entry |= {"rows": one.rows, "channels": one.channels, "generated": one.make is not None}
+                size = f"{one.rows:>6} x {one.channels:<4}"
+                sections[generated if one.make else published][name] = size if one.make else f"{size} {mark}"
+            elif task == "detection":
+                other = detection_sets.get(name)
+                entry |= {"rows": other.train_rows + other.test_rows, "channels": other.channels}
+                size = f"{other.train_rows:>6} + {other.test_rows:>6} x {other.channels:<4}"
+                sections[detection][name] = f"{size} {mark}"
+            else:
+                sections[classification][name] = mark
+            entries.append(entry)
+    width = max(len(str(entry["name"])) for entry in entries)
     lines: list[str] = []
-    count = total = 0
-    for task, heading, sizes in sections:
-        lines += [*([""] if lines else []), heading]
-        here = set(collection(task).available(data_dir)) if task else set()
-        for name, size in sizes.items():
-            mark = ("found" if name in here else "missing") if task else ""
-            lines.append(f"{name:<{width}}  {size}{' ' if size and task else ''}{mark}")
-        count += len(here)
-        total += len(sizes) if task else 0
+    for heading, sizes in sections.items():
+        lines += [*([""] if lines else []), heading, *(f"{name:<{width}}  {size}" for name, size in sizes.items())]
+    kept = [entry["found"] for entry in entries if not entry.get("generated")]
     folder = data_dir or os.environ.get("REARVIEW_DATA") or "data"
-    return [*lines, "", f"{count} of {total} found in {folder}; --data-dir or REARVIEW_DATA names another folder."]
+    end = f"{sum(map(bool, kept))} of {len(kept)} found in {folder}; --data-dir or REARVIEW_DATA names another folder."
+    return [*lines, "", end], entries
 
 
-def _experiment_rows(data_dir: Path | None) -> list[tuple[str, str, str]]:
-    """(name, how many of its runs can be made, title) of every experiment."""
+def _experiments(data_dir: Path | None) -> tuple[list[str], Entries]:
+    """(lines, entries) of the experiments: how many of their runs can be made, and what they are."""
     from rearview.bench import synthetic
     from rearview.bench.papers import catalogue
     from rearview.commands.benchmark_sets import collection
@@ -156,4 +139,6 @@ def _experiment_rows(data_dir: Path | None) -> list[tuple[str, str, str]]:
             told += f", which needs {' and '.join(missing)}; --dataset names another" if missing else ""
             state = runs[one.of] if one.of else "data missing" if missing else "by command"
         rows.append((one.name, state, f"{one.title}: {told}"))
-    return [*rows, *((name, "generated", f"Synthetic study: rearview reproduce {name}") for name in synthetic.NAMES)]
+    rows += [(name, "generated", f"Synthetic study: rearview reproduce {name}") for name in synthetic.NAMES]
+    entries: Entries = [{"name": name, "state": state, "title": title} for name, state, title in rows]
+    return align(rows, right=(1,)), entries

@@ -1,6 +1,6 @@
 """Content that the pages of all tasks share: data, device, training curve, settings with their reasons."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Panel
 from rearview.estimators.options import Attention
 from rearview.report.common.summary import Curve, DataFacts
-from rearview.tasks.plan import GIVEN, Choice
+from rearview.tasks.plan import GIVEN, Choice, Choices, Plan
 from rearview.train import History
 
 Settings = dict[str, dict[str, tuple[object, str]]]
@@ -40,7 +40,7 @@ def training_curve(history: History) -> Curve:
     )
 
 
-def attention_choice(model: str, chosen: Mapping[str, Choice[object]], asked: Attention) -> dict[str, Choice[object]]:
+def attention_choice(model: str, chosen: Choices, asked: Attention) -> dict[str, Choice[object]]:
     """The attention of a network as one of its settings; nothing where it has none."""
     values = {name: choice.value for name, choice in chosen.items() if name != "adapters"}
     attention = models.attention_of(model, settings_from(models.settings_of(model), model, values), asked)
@@ -51,9 +51,15 @@ def attention_choice(model: str, chosen: Mapping[str, Choice[object]], asked: At
     return {"attention": Choice(words, GIVEN if asked is not None else "the network's own")}
 
 
-def page_settings(choices: Mapping[str, Choice[object]]) -> dict[str, tuple[object, str]]:
+def page_settings(choices: Choices) -> dict[str, tuple[object, str]]:
     """Choices as a page shows them."""
     return {name: (choice.value, choice.reason) for name, choice in choices.items()}
+
+
+def network_settings(name: str, attention: Choices, plan: Plan) -> Settings:
+    """A network and its training as sections of their own, where something was chosen."""
+    parts = {"model": {**attention, **plan.model}, "training": plan.training}
+    return {f"{name}: {part}": page_settings(choices) for part, choices in parts.items() if choices}
 
 
 def data_facts(panel: Panel) -> DataFacts:

@@ -17,12 +17,13 @@ import numpy as np
 
 import rearview
 from rearview.core.files import write_atomically
-from rearview.core.output_folder import has_finished_run
+from rearview.core.output_folder import MODEL, has_finished_run
 from rearview.data.io.files import STDIN
 from rearview.data.panel import Layout
 
 if TYPE_CHECKING:
     from rearview.commands.console import Outcome
+    from rearview.estimators.frames import Columns
     from rearview.report.common.summary import Summary
 
 _FORMULA = tuple("=+-@\t\r")
@@ -100,27 +101,36 @@ def _quote_formula(text: str) -> str:
     return f"'{text}"
 
 
-def write_views(folder: Path, summary: "Summary") -> list[Path]:
-    """Write the page and its short form in Markdown."""
-    from rearview.report.common import markdown, page
+def write_results(
+    folder: Path,
+    tables: "Mapping[str, Columns]",
+    save: Callable[[Path], None] | None,
+    summary: "Summary",
+    facts: Mapping[str, object],
+) -> list[Path]:
+    """Write a run to a new folder, and return what was written: tables, model, page, its short form, run.json.
 
-    return [page.write(folder / "report.html", summary), markdown.write(folder / "summary.md", summary)]
-
-
-def write_run(folder: Path, command: str, device: str, facts: Mapping[str, object]) -> Path:
-    """Write run.json, the run as plain data."""
+    `save` writes the model to a folder (None: there is no new one); `facts` are the run as plain data.
+    """
     import torch
 
+    from rearview.report.common import markdown, page
+
+    written = [write_csv(folder / name, columns) for name, columns in tables.items()]
+    if save is not None:
+        save(folder / MODEL)
+        written.append(folder / MODEL)
+    written += [page.write(folder / "report.html", summary), markdown.write(folder / "summary.md", summary)]
     head = {
         "rearview": rearview.__version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "device": device,
-        "command": command,
+        "device": summary.device,
+        "command": summary.command,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     write_atomically(folder / "run.json", json.dumps({**head, **facts}, indent=1) + "\n")
-    return folder / "run.json"
+    return [*written, folder / "run.json"]
 
 
 def end_facts(outcome: "Outcome") -> dict[str, object]:

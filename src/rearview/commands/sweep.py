@@ -5,12 +5,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rearview.commands.console import output, progress_stream, say
 from rearview.core.errors import InputError, UsageError
 from rearview.core.wording import quantity
 
 if TYPE_CHECKING:
-    from rearview.bench.rows.row import RunRow
-    from rearview.bench.runs.sweep import Run
+    from rearview.bench.rows.row import Facts, RunRow
+    from rearview.bench.runs.sweep import Over, Plan, Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,23 @@ class RunOptions:
         """The flags of training whose values are not the defaults."""
         names = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
         return [f"--{name.replace('_', '-')}" for name in names if name != "results"]
+
+    def plan(
+        self, protocol: str, first_seed: int, *, results: Path, training: "Facts | None" = None, again: bool = False
+    ) -> "Plan":
+        """The plan of runs with these options, from a seed on."""
+        from rearview.bench.runs.sweep import Plan
+
+        return Plan(
+            results=results,
+            seeds=tuple(range(first_seed, first_seed + self.seeds)),
+            protocol=protocol,
+            presets=self.presets or None,
+            data_dir=self.data_dir,
+            device=self.device,
+            training=training,
+            again=again,
+        )
 
     def check(self) -> None:
         """Refuse numbers that no sweep can have."""
@@ -73,6 +91,16 @@ def preview(runs: "Sequence[Run]", known: "Sequence[RunRow]", results: Path) -> 
         lines.append(f"{len(runs) - len(left)} of {quantity(len(runs), 'run')} are in {results} already.")
     end = f"Would write {quantity(len(left), 'row')} to {results}" if left else "Nothing is left to run."
     return [run.title for run in left], [*lines, end]
+
+
+def make_runs(runs: "Sequence[Run]", plan: "Plan", options: RunOptions, seconds: float | None) -> "list[RunRow]":
+    """Make runs as the options say, keep their rows and print progress; no run begins after `seconds`."""
+    from rearview.bench.runs.sweep import sweep
+    from rearview.train import Line
+
+    over: Over = "ray" if options.ray else "here"
+    line = Line(progress_stream(), log=output.get().verbose)
+    return sweep(runs, plan, workers=options.workers, seconds=seconds, say=say, over=over, progress=line)
 
 
 def late_lines(rows: "Sequence[RunRow]", count: int, seconds: float | None) -> list[str]:

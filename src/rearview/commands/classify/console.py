@@ -8,12 +8,12 @@ from rearview.commands.classify.job import Job, Outcome, read_new, read_pair, ru
 from rearview.commands.console import (
     list_choices,
     new_console,
-    new_table,
     output,
     print_choices,
     print_dim,
     print_end,
     print_preview,
+    print_table,
     progress_stream,
 )
 from rearview.core.output_folder import OutputFolder, check_folder
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 BOARD = ("weight", "accuracy", "log loss", "seconds")
+SCORES = ("precision", "recall", "F1", "cases")
 
 
 def classify_command(job: Job, out: Path, command: str, *, overwrite: bool = False) -> int:
@@ -48,7 +49,7 @@ def classify_command(job: Job, out: Path, command: str, *, overwrite: bool = Fal
 def _preview(job: Job, out: Path, overwrite: bool) -> int:
     """Print what a job would do and write."""
     check_folder(out, "classify", inputs=(job.train, job.test, job.model), overwrite=overwrite)
-    files = ["predictions.csv", *(["model"] if job.model is None else []), "report.html", "summary.md", "run.json"]
+    files = ["predictions.csv", *(["model"] if job.model is None else [])]
     if job.model is not None:
         classifier, cases = read_new(job, job.model)
         lines = [
@@ -75,22 +76,22 @@ def _print_training(console: "Console", outcome: Outcome) -> None:
     for choices in outcome.classifier.fitted_.plan.sections().values():
         print_choices(console, choices)
     if outcome.standings:
-        board = new_table("Leaderboard (training cases, by fits that did not see them)", ["member"], BOARD)
-        for member in outcome.standings:
-            scores = (f"{member.weight:.2f}", f"{member.accuracy:.3f}", f"{member.log_loss:.3f}")
-            board.add_row(member.name, *scores, f"{member.seconds:.1f}")
-        console.print()
-        console.print(board)
+        title = "Leaderboard (training cases, by fits that did not see them)"
+        rows = (
+            (one.name, f"{one.weight:.2f}", f"{one.accuracy:.3f}", f"{one.log_loss:.3f}", f"{one.seconds:.1f}")
+            for one in outcome.standings
+        )
+        print_table(console, title, ("member", *BOARD), rows, right=BOARD)
 
 
 def _print_scores(console: "Console", confusion: Confusion) -> None:
     console.print(f"\naccuracy {confusion.accuracy:.3f}\nmacro F1 {confusion.macro_f1:.3f}", style="bold")
     _print_confusion(console, confusion)
-    table = new_table("Classes", ["class"], ["precision", "recall", "F1", "cases"])
-    for one in confusion.by_class():
-        table.add_row(one.label, f"{one.precision:.3f}", f"{one.recall:.3f}", f"{one.f1:.3f}", f"{one.cases:,}")
-    console.print()
-    console.print(table)
+    rows = (
+        (one.label, f"{one.precision:.3f}", f"{one.recall:.3f}", f"{one.f1:.3f}", f"{one.cases:,}")
+        for one in confusion.by_class()
+    )
+    print_table(console, "Classes", ("class", *SCORES), rows, right=SCORES)
 
 
 def _print_confusion(console: "Console", confusion: Confusion) -> None:

@@ -5,21 +5,15 @@ from pathlib import Path
 
 from rearview.commands.classify.job import Outcome
 from rearview.commands.classify.page import prediction_summary, summary
-from rearview.commands.page_data import describe_device
-from rearview.commands.run_files import end_facts, write_csv, write_run, write_views
-from rearview.core.output_folder import MODEL
+from rearview.commands.run_files import end_facts, write_results
 from rearview.estimators.frames import Columns
 
 
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     """Write everything to a new folder and return what was written."""
-    written = [write_csv(folder / "predictions.csv", prediction_columns(outcome))]
-    if outcome.train is not None:
-        outcome.classifier.save(folder / MODEL)
-        written.append(folder / MODEL)
-    written += write_views(folder, (summary if outcome.labelled else prediction_summary)(outcome, command))
-    device = describe_device(outcome.classifier.fitted_.device)
-    return [*written, write_run(folder, command, device, _facts(outcome))]
+    page = (summary if outcome.labelled else prediction_summary)(outcome, command)
+    save = None if outcome.train is None else outcome.classifier.save
+    return write_results(folder, {"predictions.csv": prediction_columns(outcome)}, save, page, _facts(outcome))
 
 
 def prediction_columns(outcome: Outcome) -> Columns:

@@ -1,6 +1,7 @@
 """A finished classification, or the classes of new cases, as their pages show them."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rearview.commands.classify.job import Outcome
 from rearview.commands.page_data import Settings, attention_choice, describe_device, page_settings, training_curve
@@ -81,44 +82,46 @@ def _case_facts(outcome: Outcome) -> FactList:
 
 def confused_cases(outcome: Outcome) -> tuple[ConfusedPair, ...]:
     """The pairs of classes that were confused most often, each with the cases that the answer was surest of."""
-    sure, predicted, truth = outcome.probabilities.max(axis=1), outcome.predicted, outcome.truth
+    predicted, truth = outcome.predicted, outcome.truth
     labels, counts = outcome.confusion.labels, outcome.confusion.counts.copy()
     np.fill_diagonal(counts, 0)
     pairs = []
     for place in np.argsort(-counts, axis=None, kind="stable")[:MOST_PAIRS].tolist():
         row, column = divmod(place, len(labels))
         if counts[row, column]:
-            members = np.flatnonzero((truth == labels[row]) & (predicted == labels[column]))
-            chosen = members[np.argsort(-sure[members], kind="stable")][:EXAMPLES].tolist()
-            cases = tuple(_example(outcome, case) for case in chosen)
+            cases = tuple(_surest(outcome, (truth == labels[row]) & (predicted == labels[column])))
             pairs.append(ConfusedPair(str(labels[row]), str(labels[column]), int(counts[row, column]), cases))
     return tuple(pairs)
 
 
-def _example(outcome: Outcome, case: int) -> Example:
-    label, classes = outcome.truth.tolist()[case], outcome.classifier.classes_.tolist()
-    chances = outcome.probabilities[case]
-    return Example(
-        name=outcome.test.names[case],
-        label=str(label),
-        said=str(outcome.predicted[case]),
-        share=float(chances.max()),
-        values=outcome.test.series[case],
-        truth=float(chances[classes.index(label)]) if label in classes else 0.0,
-        channels=outcome.test.columns,
-    )
+def _surest(outcome: Outcome, wanted: NDArray[np.bool_], count: int = EXAMPLES) -> list[Example]:
+    """The cases that the answer was surest of, among those wanted; without true classes the answers stand for them."""
+    sure, members = outcome.probabilities.max(axis=1), np.flatnonzero(wanted)
+    labels = (outcome.truth if outcome.labelled else outcome.predicted).tolist()
+    classes = outcome.classifier.classes_.tolist()
+    return [
+        Example(
+            name=outcome.test.names[case],
+            label=str(labels[case]),
+            said=str(outcome.predicted[case]),
+            share=float(sure[case]),
+            values=outcome.test.series[case],
+            truth=float(outcome.probabilities[case, classes.index(labels[case])]) if labels[case] in classes else 0.0,
+            channels=outcome.test.columns,
+        )
+        for case in members[np.argsort(-sure[members], kind="stable")][:count].tolist()
+    ]
 
 
 def _examples(outcome: Outcome) -> list[Example]:
     """Of each class the cases predicted right and wrong with the greatest certainty."""
-    sure = outcome.probabilities.max(axis=1)
-    predicted, truth = outcome.predicted, outcome.truth
-    chosen: list[int] = []
-    for label in outcome.confusion.labels:
-        for right in (True, False):
-            members = np.flatnonzero((truth == label) & ((predicted == truth) == right))
-            chosen += members[np.argsort(-sure[members], kind="stable")][:EXAMPLES].tolist()
-    return [_example(outcome, case) for case in chosen]
+    right, truth = outcome.predicted == outcome.truth, outcome.truth
+    return [
+        example
+        for label in outcome.confusion.labels
+        for answered in (right, ~right)
+        for example in _surest(outcome, (truth == label) & answered)
+    ]
 
 
 def prediction_summary(outcome: Outcome, command: str) -> PredictionSummary:
@@ -140,16 +143,7 @@ def prediction_summary(outcome: Outcome, command: str) -> PredictionSummary:
         ),
         unsure=tuple(_unsure_cases(outcome)),
         examples=tuple(
-            Example(
-                outcome.test.names[case],
-                label,
-                label,
-                float(sure[case]),
-                outcome.test.series[case],
-                channels=outcome.test.columns,
-            )
-            for label, _ in outcome.counts
-            for case in sorted(np.flatnonzero(said == label), key=lambda case: -sure[case])[: 2 * EXAMPLES]
+            example for label, _ in outcome.counts for example in _surest(outcome, said == label, 2 * EXAMPLES)
         ),
     )
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from rearview.commands.console import (
     list_choices,
     new_console,
-    new_table,
     number_or_dash,
     output,
     print_dim,
     print_end,
     print_preview,
+    print_table,
     progress_stream,
 )
 from rearview.commands.detect.files import in_file_time, write
@@ -61,15 +61,8 @@ def _preview(job: Job, out: Path, overwrite: bool) -> int:
         ]
     facts = {"file": job.file, "rows": len(rows.panel.values), "channels": list(rows.panel.columns), "plan": lines}
     facts |= {"findings": [asdict(finding) for finding in rows.panel.findings], "notes": list(rows.notes)}
-    made = [
-        "anomalies.csv",
-        "scores.csv",
-        *(["model"] if rows.learned is not None else []),
-        "report.html",
-        "summary.md",
-        "run.json",
-    ]
-    return print_preview([*lines, *rows.notes], facts, out, made)
+    files = ["anomalies.csv", "scores.csv", *(["model"] if rows.learned is not None else [])]
+    return print_preview([*lines, *rows.notes], facts, out, files)
 
 
 def _print_segments(console: "Console", detection: Detection) -> None:
@@ -78,23 +71,21 @@ def _print_segments(console: "Console", detection: Detection) -> None:
     parts = sorted(detection.segments, key=lambda part: -part.score / (detection.thresholds[part.series] or 1))
     shown = "" if len(parts) <= MOST_PRINTED else f", the {MOST_PRINTED} highest of {len(parts):,}"
     ids = ["unique_id"] if detection.panel.series > 1 else []
-    table = new_table(f"Anomalies{shown}", [])
-    for column in (*(["series"] if ids else []), "start", "end", "rows", "score", "channels"):
-        table.add_column(column, justify="right" if column in ("rows", "score") else "left")
     columns = frames.segment_columns(replace(detection, segments=tuple(parts[:MOST_PRINTED])))
-    for row in range(min(MOST_PRINTED, len(parts))):
-        cells = [str(columns[name][row]) for name in (*ids, "start", "end", "rows")]
-        table.add_row(*cells, f"{columns['score'][row]:.4g}", columns["channels"][row])
-    console.print()
-    console.print(table)
+    rows = [
+        [
+            *(str(columns[name][row]) for name in (*ids, "start", "end", "rows")),
+            f"{columns['score'][row]:.4g}",
+            columns["channels"][row],
+        ]
+        for row in range(min(MOST_PRINTED, len(parts)))
+    ]
+    heads = (*(["series"] if ids else []), "start", "end", "rows", "score", "channels")
+    print_table(console, f"Anomalies{shown}", heads, rows, right=("rows", "score"))
 
 
 def _print_measures(console: "Console", outcome: Outcome) -> None:
     if outcome.assessment is None:
         return
-    table = new_table("Against the labels", ["measure"], ["value"])
-    table.add_column("what it is")
-    for name, (value, meaning) in measures(outcome).items():
-        table.add_row(name, number_or_dash(value, ".3f"), meaning)
-    console.print()
-    console.print(table)
+    rows = ((name, number_or_dash(value, ".3f"), meaning) for name, (value, meaning) in measures(outcome).items())
+    print_table(console, "Against the labels", ("measure", "value", "what it is"), rows, right=("value",))

@@ -5,9 +5,7 @@ from pathlib import Path
 
 from rearview.commands.detect.job import Outcome
 from rearview.commands.detect.page import standings, summary
-from rearview.commands.page_data import describe_device
-from rearview.commands.run_files import end_facts, plain, write_csv, write_run, write_views
-from rearview.core.output_folder import MODEL
+from rearview.commands.run_files import end_facts, plain, write_results
 from rearview.estimators.detect import frames
 from rearview.estimators.detect.detection import Detection
 from rearview.estimators.frames import file_layout
@@ -16,16 +14,9 @@ from rearview.estimators.frames import file_layout
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     """Write everything to a new folder and return what was written."""
     detection = in_file_time(outcome)
-    written = [
-        write_csv(folder / "anomalies.csv", frames.segment_columns(detection)),
-        write_csv(folder / "scores.csv", frames.flag_columns(detection)),
-    ]
-    if outcome.fresh:
-        outcome.detector.save(folder / MODEL)
-        written.append(folder / MODEL)
-    written += write_views(folder, summary(outcome, command))
-    device = describe_device(outcome.detector.fitted.device)
-    return [*written, write_run(folder, command, device, _facts(outcome))]
+    tables = {"anomalies.csv": frames.segment_columns(detection), "scores.csv": frames.flag_columns(detection)}
+    save = outcome.detector.save if outcome.fresh else None
+    return write_results(folder, tables, save, summary(outcome, command), _facts(outcome))
 
 
 def in_file_time(outcome: Outcome) -> Detection:

@@ -33,7 +33,10 @@ class Outcome:
     detection: Detection
     labels: Labels | None
     assessment: Assessment | None
-    verdict: str
+    found: str
+    """How many anomalies there are, and which is the worst."""
+    judged: str
+    """What the labels say of them; empty where there are none."""
     notes: tuple[str, ...]
     findings: tuple[Finding, ...]
     fresh: bool
@@ -41,6 +44,11 @@ class Outcome:
     seconds: float
     warnings: tuple[str, ...]
     """What rearview warned of during the run."""
+
+    @property
+    def verdict(self) -> str:
+        """The result in a sentence or two; it counts segments, as the table and anomalies.csv do."""
+        return " ".join(filter(None, (self.found, self.judged)))
 
     @property
     def interrupted(self) -> bool:
@@ -80,7 +88,8 @@ def judge(job: Job, rows: Rows, started: float) -> Outcome:
         detection=detection,
         labels=rows.labels,
         assessment=assessment,
-        verdict=verdict(detection, assessment, rows.labels),
+        found=_count_anomalies(detection),
+        judged=_compare_with_labels(detection, assessment, rows.labels),
         notes=notes,
         findings=tuple(dict.fromkeys((*rows.panel.findings, *detector.findings))),
         fresh=rows.learned is not None,
@@ -97,31 +106,22 @@ def read_job(job: Job, say: Callable[[str], None]) -> Rows:
     return read_rows(job, say)
 
 
-def verdict(detection: Detection, assessment: Assessment | None, labels: Labels | None) -> str:
-    """The result in a sentence or two; it counts segments, as the table and anomalies.csv do."""
-    return " ".join(filter(None, (count_anomalies(detection), compare_with_labels(detection, assessment, labels))))
-
-
-def count_anomalies(detection: Detection) -> str:
-    """How many anomalies there are, and which is the worst."""
+def _count_anomalies(detection: Detection) -> str:
     rows = len(detection.scores.rows)
     if not detection.segments:
-        sentence = f"No anomaly in {quantity(rows, 'row')}: no score is above the threshold."
-    else:
-        worst = max(detection.segments, key=lambda part: part.score / (detection.thresholds[part.series] or 1))
-        of = f" of {detection.panel.ids[worst.series]}" if detection.panel.series > 1 else ""
-        channel, share = worst.channels[0]
-        carrier = f"{detection.panel.columns[channel]} ({100 * share:.0f} %)"
-        many = "1 anomaly" if len(detection.segments) == 1 else f"{len(detection.segments):,} anomalies"
-        sentence = (
-            f"{many} in {rows:,} rows. The worst peaks at {show(detection.panel.stamps[worst.peak])}{of}, "
-            f"{_height(worst.score, float(detection.thresholds[worst.series]))}, carried by {carrier}."
-        )
-    return sentence
+        return f"No anomaly in {quantity(rows, 'row')}: no score is above the threshold."
+    worst = max(detection.segments, key=lambda part: part.score / (detection.thresholds[part.series] or 1))
+    of = f" of {detection.panel.ids[worst.series]}" if detection.panel.series > 1 else ""
+    channel, share = worst.channels[0]
+    carrier = f"{detection.panel.columns[channel]} ({100 * share:.0f} %)"
+    return (
+        f"{quantity(len(detection.segments), 'anomaly', 'anomalies')} in {rows:,} rows. The worst peaks at "
+        f"{show(detection.panel.stamps[worst.peak])}{of}, "
+        f"{_height(worst.score, float(detection.thresholds[worst.series]))}, carried by {carrier}."
+    )
 
 
-def compare_with_labels(detection: Detection, assessment: Assessment | None, labels: Labels | None) -> str:
-    """What the labels say of the anomalies; empty where there are none."""
+def _compare_with_labels(detection: Detection, assessment: Assessment | None, labels: Labels | None) -> str:
     if assessment is None or labels is None:
         return ""
     labelled = count_hits(labels == 1, detection.flags & ~np.isnan(labels), detection.stretches)

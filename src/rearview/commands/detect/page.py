@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from rearview.commands.detect.job import Outcome, compare_with_labels, count_anomalies
+from rearview.commands.detect.job import Outcome
 from rearview.commands.page_data import (
     Settings,
     attention_choice,
     data_facts,
     describe_device,
+    network_settings,
     page_settings,
     training_curve,
 )
@@ -44,8 +45,8 @@ def summary(outcome: Outcome, command: str) -> DetectionSummary:
     history = network.history
     return DetectionSummary(
         title=f"Anomalies in {outcome.job.file}",
-        outlook=count_anomalies(outcome.detection) if outcome.assessment is not None else "",
-        verdict=compare_with_labels(outcome.detection, outcome.assessment, outcome.labels) or outcome.verdict,
+        outlook=outcome.found if outcome.judged else "",
+        verdict=outcome.judged or outcome.found,
         command=command,
         device=describe_device(fitted.device),
         seconds=outcome.seconds,
@@ -143,7 +144,4 @@ def _settings(outcome: Outcome) -> Settings:
         if network.name not in fitted.references:
             return sections
     own = attention_choice(network.name, plan.model, network.spec.attention)
-    for part, choices in (("model", {**own, **plan.model}), ("training", plan.training)):
-        if choices:
-            sections[f"{network.name}: {part}"] = page_settings(choices)
-    return sections
+    return sections | network_settings(network.name, own, plan)

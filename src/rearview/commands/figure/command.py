@@ -9,7 +9,7 @@ from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Exhibit
 from rearview.commands.console import print_lines
 from rearview.commands.figure import plain, rows, trained
-from rearview.commands.figure.drawing import Drawing, FigureOptions, Plan
+from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec
 from rearview.core.errors import SettingsError, UsageError, collect_warnings, did_you_mean
 from rearview.core.output_folder import check_place
 from rearview.core.wording import align
@@ -24,7 +24,7 @@ TRAINING = ("--dataset", "--train", "--seed", "--data-dir", "--device")
 class FigureKind:
     """A kind of figure: the function that draws it, and the flags that mean something to it."""
 
-    draw: Callable[[Plan, FigureOptions], Drawing]
+    draw: Callable[[FigureSpec, FigureOptions], Drawing]
     flags: Sequence[str]
 
 

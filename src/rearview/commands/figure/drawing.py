@@ -47,7 +47,7 @@ class Drawing:
     notes: tuple[str, ...] = ()
 
 
-Plan = Mapping[str, Any]
+FigureSpec = Mapping[str, Any]
 """What exhibits.yaml says of a figure: its kind, and what that kind needs."""
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rearview.attention.contract import Site
 from rearview.attention.rbca.layer import Decay, Settings
 from rearview.bench.runs.request import spell
-from rearview.commands.figure.drawing import Drawing, FigureOptions, Plan, tabulate
+from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, tabulate
 from rearview.core.settings import settings_from
 from rearview.data.datasets import catalogue
 from rearview.report.common import text
@@ -23,10 +23,10 @@ SEPARATIONS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 Floats = NDArray[np.float64]
 
 
-def draw_masks(plan: Plan, options: FigureOptions) -> Drawing:
+def draw_masks(declared: FigureSpec, options: FigureOptions) -> Drawing:
     """Biases over age: what they add to the scores, and what they leave of a weight that is 1 at age 0."""
-    tokens = int(plan["tokens"])
-    profiles = {name: _profile(settings, tokens) for name, settings in _settings(plan["biases"]).items()}
+    tokens = int(declared["tokens"])
+    profiles = {name: _profile(settings, tokens) for name, settings in _settings(declared["biases"]).items()}
     ages = np.arange(tokens, dtype=np.float64)
     marks = [age for age in (1, 2, 5, 10, 20, 50) if age < tokens]
     rows = [
@@ -45,7 +45,7 @@ def draw_masks(plan: Plan, options: FigureOptions) -> Drawing:
             "age in tokens", "exp f(t)",
         ),
     ]  # fmt: skip
-    if plan.get("maps"):
+    if declared.get("maps"):
         figures.append(_mask_maps(profiles, min(tokens, 24)))
     least, most = (pick(profiles, key=lambda name: float(np.exp(profiles[name]).sum())) for pick in (min, max))
     verdict = (
@@ -92,16 +92,16 @@ def _softmax(scores: Floats) -> Floats:
     return weights
 
 
-def draw_correlation(plan: Plan, options: FigureOptions) -> Drawing:
+def draw_correlation(declared: FigureSpec, options: FigureOptions) -> Drawing:
     """The correlation of each channel with itself some steps later, over the whole recording."""
-    names = [options.dataset] if options.dataset else list(plan["datasets"])
+    names = [options.dataset] if options.dataset else list(declared["datasets"])
     here = {name.casefold() for name in catalogue.available(options.data_dir)}
     missing = [name for name in names if len(names) > 1 and name.casefold() not in here]
     views, rows, sentences = [], [], []
     for name in [name for name in names if name not in missing] or names:
         dataset = catalogue.get(name)
         panel = catalogue.load(dataset, options.data_dir)
-        curves = correlate(panel.values.astype(np.float64), min(int(plan["separation"]), len(panel.values) // 2))
+        curves = correlate(panel.values.astype(np.float64), min(int(declared["separation"]), len(panel.values) // 2))
         shown = np.unique(np.linspace(0, len(curves) - 1, min(len(curves), MOST_LINES)).round().astype(int))
         x = np.arange(curves.shape[1], dtype=np.float64)
         lines = [Series(str(panel.columns[at]), x, curves[at]) for at in shown.tolist()]

@@ -17,7 +17,7 @@ from rearview.bench.papers.published import Number
 from rearview.bench.rows.row import Row
 from rearview.bench.tasks import FORECASTING
 from rearview.commands import report
-from rearview.commands.figure.drawing import Drawing, FigureOptions, Plan, tabulate
+from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, tabulate
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.report.common import text
@@ -41,9 +41,9 @@ def read_rows(options: FigureOptions) -> list[Row]:
     ]
 
 
-def draw_gains(plan: Plan, options: FigureOptions) -> Drawing:
+def draw_gains(declared: FigureSpec, options: FigureOptions) -> Drawing:
     """How much less error gates leave than the network without them, data set by data set, as printed and by rows."""
-    gains = {source: _gains(errors) for source, errors in _gate_errors(plan, read_rows(options)).items()}
+    gains = {source: _gains(errors) for source, errors in _gate_errors(declared, read_rows(options)).items()}
     views, lines = [], []
     for source, own in gains.items():
         series = []
@@ -75,7 +75,7 @@ def draw_gains(plan: Plan, options: FigureOptions) -> Drawing:
     )
 
 
-def _gate_errors(plan: Plan, rows: Sequence[Row]) -> dict[str, tuple[Errors, Errors]]:
+def _gate_errors(declared: FigureSpec, rows: Sequence[Row]) -> dict[str, tuple[Errors, Errors]]:
     """By source: the errors of arms with gates, and of their networks without; a source without any is left out."""
     made: dict[str, tuple[Errors, Errors]] = {
         source: (defaultdict(dict), defaultdict(dict)) for source in (PRINTED, OURS)
@@ -83,7 +83,7 @@ def _gate_errors(plan: Plan, rows: Sequence[Row]) -> dict[str, tuple[Errors, Err
     for number in published.select("mica", "T2"):
         if number.metric == "mae" and number.variant == "softmax" and number.value:
             made[PRINTED][1][number.model][number.dataset] = number.value
-    for table in plan["tables"]:
+    for table in declared["tables"]:
         for number in published.select("mica", table):
             if number.metric == "mae" and number.attention and number.attention["name"] == "mica" and number.value:
                 made[PRINTED][0][_gate_name(number)][number.dataset] = number.value
@@ -113,19 +113,24 @@ def _gains(errors: tuple[Errors, Errors]) -> Errors:
     return gains
 
 
-def draw_ranks(plan: Plan, options: FigureOptions) -> Drawing:
+def draw_ranks(declared: FigureSpec, options: FigureOptions) -> Drawing:
     """Average rank of each network over the data sets, over the GFLOPs of one window."""
     rows = read_rows(options)
     printed: Errors = defaultdict(dict)
     ours: Errors = defaultdict(dict)
-    for number in published.select("mica", plan["errors"]):
-        if number.metric == "mae" and number.value and number.backbone not in plan["without"]:
+    for number in published.select("mica", declared["errors"]):
+        if number.metric == "mae" and number.value and number.backbone not in declared["without"]:
             printed[_arm_name(number)][number.dataset] = number.value
-    for cell in catalogue.get("mica", plan["errors"]).cells:
-        found = [] if cell.numbers[0].backbone in plan["without"] else find_rows(cell, rows)
+    for cell in catalogue.get("mica", declared["errors"]).cells:
+        found = [] if cell.numbers[0].backbone in declared["without"] else find_rows(cell, rows)
         if values := [row.original_mae for row in found if isinstance(row, Row)]:
             ours[_arm_name(cell.numbers[0])][cell.dataset] = float(np.mean(values))
-    flops = {PRINTED: _printed_flops(plan["costs"]), OURS: _counted_flops(plan["costs"])}
+    tables = declared["costs"]
+    compared = (one for table in tables for one in costs.compare(costs.cells("mica", table), ()))
+    flops = {
+        PRINTED: _flops_by_arm((one, one.value) for table in tables for one in published.select("mica", table)),
+        OURS: _flops_by_arm((one.number, one.ours) for one in compared),
+    }
     views, lines, sentences = [], [], []
     for source, errors in ((PRINTED, printed), (OURS, ours)):
         ranks, sets = _rank(errors)
@@ -160,15 +165,6 @@ def _arm_name(number: Number) -> str:
     return f"{number.backbone} with MICA" if number.variant.startswith("mica") else number.backbone
 
 
-def _printed_flops(tables: Sequence[str]) -> dict[str, float]:
-    return _flops_by_arm((one, one.value) for table in tables for one in published.select("mica", table))
-
-
-def _counted_flops(tables: Sequence[str]) -> dict[str, float]:
-    compared = (one for table in tables for one in costs.compare(costs.cells("mica", table), ()))
-    return _flops_by_arm((one.number, one.ours) for one in compared)
-
-
 def _flops_by_arm(counts: Iterable[tuple[Number, float | None]]) -> dict[str, float]:
     """GFLOPs of plain networks and of those with MICA's usual gate; the first count of an arm holds."""
     flops: dict[str, float] = {}
@@ -189,7 +185,7 @@ def _rank(errors: Errors) -> tuple[dict[str, float], int]:
     return dict(zip(names, average_ranks(scores).tolist(), strict=True)), len(sets)
 
 
-def draw_curves(plan: Plan, options: FigureOptions) -> Drawing:
+def draw_curves(declared: FigureSpec, options: FigureOptions) -> Drawing:
     """Training and validation loss of each run over epochs, averaged over seeds."""
     rows = [row for row in read_rows(options) if row.curve]
     if not rows:
@@ -229,7 +225,7 @@ def draw_curves(plan: Plan, options: FigureOptions) -> Drawing:
     return Drawing(verdict=verdict, table=tabulate("Curves", heads, lines), figures=(figure,))
 
 
-def draw_density(plan: Plan, options: FigureOptions) -> Drawing:
+def draw_density(declared: FigureSpec, options: FigureOptions) -> Drawing:
     """Memory, time and error of graph attention over the density of its graph, plain and primed."""
     made: dict[bool, dict[float, list[Row]]] = {False: defaultdict(list), True: defaultdict(list)}
     for row in read_rows(options):

@@ -21,7 +21,7 @@ from rearview.bench.runs.forecasting import Trial
 from rearview.bench.runs.request import Request, spell
 from rearview.bench.synthetic.components import read_attention, silence
 from rearview.commands.console import say
-from rearview.commands.figure.drawing import Drawing, FigureOptions, Plan, tabulate
+from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, tabulate
 from rearview.core.errors import SettingsError
 from rearview.data.windows import Batch
 from rearview.estimators.base import resolve_device
@@ -62,22 +62,22 @@ class TrainedArm:
         return self.trial.source.batch(_spread(self.trial.tested, count))
 
 
-def train_arms(plan: Plan, options: FigureOptions) -> list[TrainedArm]:
+def train_arms(declared: FigureSpec, options: FigureOptions) -> list[TrainedArm]:
     """Train the networks of a figure, one for each of its mechanisms."""
     device = torch.device(resolve_device(options.device))
     arms: list[TrainedArm] = []
-    for attention in plan["attention"]:
+    for attention in declared["attention"]:
         name = attention if isinstance(attention, str) else spell(attention)
         request = Request(
-            options.dataset or plan["dataset"],
-            plan["model"],
+            options.dataset or declared["dataset"],
+            declared["model"],
             attention,
-            plan["lookback"],
-            plan["horizon"],
+            declared["lookback"],
+            declared["horizon"],
             seed=options.seed,
-            settings=plan.get("settings", {}),
+            settings=declared.get("settings", {}),
             training=options.training or {},
-            presets=plan.get("presets"),
+            presets=declared.get("presets"),
         )
         spec = forecasting.resolve(request)
         data = forecasting.read(spec, options.data_dir)
@@ -98,9 +98,9 @@ def _spread(windows: Tensor, count: int = MOST_WINDOWS) -> Tensor:
     return windows[torch.from_numpy(places)]
 
 
-def draw_maps(plan: Plan, options: FigureOptions) -> Drawing:
+def draw_maps(declared: FigureSpec, options: FigureOptions) -> Drawing:
     """Attention maps between channels of two mechanisms and their difference, layer by layer."""
-    first, second = arms = train_arms(plan, options)
+    first, second = arms = train_arms(declared, options)
     maps = [_channel_maps(arm) for arm in arms]
     names = [*first.columns, *(f"mark {n + 1}" for n in range(len(maps[0][0]) - len(first.columns)))]
     views, rows = [], []
@@ -225,9 +225,9 @@ def read_layers(arm: TrainedArm) -> list[LayerWeights]:
     return layers
 
 
-def draw_ages(plan: Plan, options: FigureOptions) -> Drawing:
+def draw_ages(declared: FigureSpec, options: FigureOptions) -> Drawing:
     """Weights over age, and how scores and weights are distributed, with the mask and without it."""
-    arms = train_arms(plan, options)
+    arms = train_arms(declared, options)
     every = {arm.name: read_layers(arm) for arm in arms}
     first = next(iter(every.values()))
     ages, weights, scores, rows = [], [], [], []
@@ -296,9 +296,9 @@ def _histogram(values: Floats) -> tuple[Floats, Floats]:
     return (edges[:-1] + edges[1:]) / 2, counts / counts.sum()
 
 
-def draw_forecasts(plan: Plan, options: FigureOptions) -> Drawing:
+def draw_forecasts(declared: FigureSpec, options: FigureOptions) -> Drawing:
     """Forecasts of a few test windows by several mechanisms, beside what came."""
-    arms = train_arms(plan, options)
+    arms = train_arms(declared, options)
     batches = [arm.windows(DRAWN) for arm in arms]
     made = []
     for arm, batch in zip(arms, batches, strict=True):
@@ -333,10 +333,10 @@ def draw_forecasts(plan: Plan, options: FigureOptions) -> Drawing:
     return _make_drawing(arms, f"{verdict}", heads, rows, (figure,))
 
 
-def draw_paths(plan: Plan, options: FigureOptions) -> Drawing:
+def draw_paths(declared: FigureSpec, options: FigureOptions) -> Drawing:
     """CAPS path by path: weight by age, and the error with each path silenced."""
-    [arm] = arms = train_arms(plan, options)
-    trial, paths = arm.trial, tuple(plan["paths"])
+    [arm] = arms = train_arms(declared, options)
+    trial, paths = arm.trial, tuple(declared["paths"])
     batch = arm.windows(WINDOWS)
     arrays = read_attention(trial.network, batch, paths)
     std = trial.parts.scaler.std[0, : trial.source.targets]

@@ -188,22 +188,17 @@ def _views(model: str, maps: AttentionMaps, panel: Panel) -> tuple[Look, ...]:
     noun = "windows" if panel.series > 1 and len(groups) > 1 else "series" if panel.series > 1 else "columns"
     fewer = f"The first {VIEWS} of {count:,} {noun} can be chosen." if count > VIEWS else ""
     named = panel.layout.named_series
-    views = []
+    looks = []
     for series, group in places[:VIEWS]:
-        about, finding, shown, curves = _window(maps, series, group)
         parts = [maps.series[series]] if named else []
         parts += [groups[group]] if len(groups) > 1 or not named else []
-        views.append(Look(model, ", ".join(parts), " ".join(filter(None, (about, fewer))), shown, curves, finding))
-    return tuple(views)
+        looks.append(_look(maps, (series, group), model, ", ".join(parts), fewer))
+    return tuple(looks)
 
 
-def _window(
-    maps: AttentionMaps, series: int, group: int
-) -> tuple[str, str, tuple[WeightMap, ...], tuple[AgeCurve, ...]]:
-    """(notes on tokens and on what is left out, what is seen, maps, weight by age) of one window."""
-    every = [
-        layer for each, weights in maps.items() for layer in _layers(each, weights, maps.labels[each], series, group)
-    ]
+def _look(maps: AttentionMaps, place: tuple[int, int], model: str, name: str, fewer: str) -> Look:
+    """The maps of one window (series, group), weight by age, what is seen, and notes on tokens and what is left out."""
+    every = [layer for each, weights in maps.items() for layer in _layers(each, weights, maps.labels[each], *place)]
     kept = [every[at] for at in np.unique(np.linspace(0, len(every) - 1, min(len(every), MAPS)).round().astype(int))]
     room = MAPS // len(kept)
     notes = [f"There are maps of {len(kept)} of {len(every)} layers."] if len(kept) < len(every) else []
@@ -211,7 +206,8 @@ def _window(
     shown = tuple(one for layer in kept for one in layer.maps(room))
     sharpest = max(kept, key=Layer.focus)
     finding = sharpest.say() if sharpest.focus() >= LEAST_FOCUS else ""
-    return " ".join([*notes, *_about(kept, room)]), finding, shown, curves
+    about = " ".join(filter(None, [*notes, *_about(kept, room), fewer]))
+    return Look(model, name, about, shown, curves, finding)
 
 
 def _about(kept: list[Layer], room: int) -> Iterator[str]:

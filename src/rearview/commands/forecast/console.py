@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from rearview.commands.console import (
     new_console,
-    new_table,
     number_or_dash,
     output,
     print_choices,
     print_dim,
     print_end,
     print_preview,
+    print_table,
     progress_stream,
 )
 from rearview.commands.forecast.files import forecast_columns, write
@@ -90,14 +90,7 @@ def _preview(job: Job, out: Path, overwrite: bool) -> int:
         "time_limit": job.limit,
         "plan": lines,
     }
-    files = [
-        "forecast.csv",
-        *(["backtest.csv"] if planned.windows else []),
-        "model",
-        "report.html",
-        "summary.md",
-        "run.json",
-    ]
+    files = ["forecast.csv", *(["backtest.csv"] if planned.windows else []), "model"]
     return print_preview(lines, facts, out, files)
 
 
@@ -111,7 +104,8 @@ def _print_scores(console: "Console", outcome: Outcome) -> None:
     extra = ["weight", "seconds"] if shares else []
     # Errors of columns in unlike units can't be pooled; scaled ones can.
     measures = ["MASE", "RMSSE"] if outcome.panel.targets > 1 else ["MAE", "MASE"] if shares else ["MSE", "MAE", "MASE"]
-    table = new_table(title, ["model"], [*measures, *(f"in {level:g} %" for level in levels), *extra])
+    heads = [*measures, *(f"in {level:g} %" for level in levels), *extra]
+    rows = []
     for result, scores in scored:
         inside = [number_or_dash(100 * scores.coverage.get(level, math.nan), ".1f", " %") for level in levels]
         name = f"{result.name} (baseline)" if result.final is None and not shares else result.name
@@ -119,6 +113,5 @@ def _print_scores(console: "Console", outcome: Outcome) -> None:
         share = shares.get(result.name)
         part = ["", ""] if share is None else [f"{100 * share.weight:.0f} %", f"{share.seconds:.1f}"]
         cells = [*(number_or_dash(error, shape) for error, shape in errors), *inside, *(part if shares else [])]
-        table.add_row(name, *cells)
-    console.print()
-    console.print(table)
+        rows.append([name, *cells])
+    print_table(console, title, ["model", *heads], rows, right=heads)

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from rearview.commands.forecast.job import ModelResult, Outcome
-from rearview.commands.forecast.page import outcome_device, summary
-from rearview.commands.run_files import end_facts, plain, write_csv, write_run, write_views
-from rearview.core.output_folder import MODEL
+from rearview.commands.forecast.page import summary
+from rearview.commands.run_files import end_facts, plain, write_results
 from rearview.estimators.auto.ensemble import Ensemble
 from rearview.estimators.forecast.frames import backtest_frame, forecast_frame
 from rearview.estimators.forecast.prediction import Fitted
@@ -17,17 +16,15 @@ from rearview.estimators.frames import Columns, file_layout
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     """Write everything to a new folder and return what was written."""
     layout = file_layout(outcome.panel.layout)
-    written = [write_csv(folder / "forecast.csv", forecast_columns(outcome))]
-    backtests: Columns = {}
+    tables = {"forecast.csv": forecast_columns(outcome)}
     for name, backtest in outcome.backtests.items():
-        backtests |= backtest_frame(backtest, layout, name)
-    if backtests:
-        written.append(write_csv(folder / "backtest.csv", backtests))
-    for name, final in outcome.finals.items():
-        final.forecaster.save(folder / MODEL if len(outcome.finals) == 1 else folder / MODEL / name)
-    views = write_views(folder, summary(outcome, command))
-    run = write_run(folder, command, outcome_device(outcome), _facts(outcome))
-    return [*written, folder / MODEL, *views, run]
+        tables.setdefault("backtest.csv", {}).update(backtest_frame(backtest, layout, name))
+
+    def save(place: Path) -> None:
+        for name, final in outcome.finals.items():
+            final.forecaster.save(place if len(outcome.finals) == 1 else place / name)
+
+    return write_results(folder, tables, save, summary(outcome, command), _facts(outcome))
 
 
 def forecast_columns(outcome: Outcome) -> Columns:

@@ -271,14 +271,14 @@ def plan(
     read_known(panel, stamps_ahead(panel, job.spec.horizon), job.future, job.reading)
     known_at = AsOf.of(table, panel, job.reading) if windows else None
     began = time.perf_counter() if started is None else started
-    shared = _Shared(job, folder / "checkpoints", windows, lookback.value, progress, say, stage, began)
+    shared = _Shared(job, panel, known_at, folder / "checkpoints", windows, lookback.value, began, progress, say, stage)
     tasks: list[_Task | _AutoTask] = []
-    tasks += [_AutoTask(shared, name, panel, known_at) for name in names if name in PORTFOLIOS]
-    tasks += [_Task.of(shared, name, panel, known_at, settings[name]) for name in networks]
+    tasks += [_AutoTask(shared, name) for name in names if name in PORTFOLIOS]
+    tasks += [_Task.of(shared, name, settings[name]) for name in networks]
     if AUTO not in names:
         # Beside a forecast that takes no training, a baseline that trains would take most of the time.
         baselines = BASELINES if learners else BASELINES[:1]
-        tasks += [_Task.baseline(shared, name, panel, known_at) for name in baselines if name not in names]
+        tasks += [_Task.baseline(shared, name) for name in baselines if name not in names]
     return Planned(whole, panel, model, names, networks, lookback if learners else None, windows, tasks)
 
 
@@ -341,21 +341,28 @@ def _choose_extent(panel: Panel, job: Job, networks: tuple[str, ...]) -> tuple[C
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What all networks of a job share."""
+    """What all models of a job share."""
 
     job: Job
+    panel: Panel
+    known_at: AsOf | None
     checkpoints: Path
     windows: int
     lookback: int
-    progress: Progress | None
-    say: Say
-    stage: Stage
     started: float
     """When the job began, on the clock of `time.perf_counter`."""
+    progress: Progress | None = None
+    say: Say = lambda _: None
+    stage: Stage = lambda doing, left: None
 
     def forecaster(self, spec: ForecastSpec) -> Forecaster:
         """A forecaster that reads as the job does."""
         return Forecaster(**spec.to_dict(), **self.job.reading.to_json(), progress=self.progress)
+
+    def forecast(self, forecaster: Forecaster, fitted: Predictor) -> FinalForecast:
+        """What follows the rows of the job, by what a forecaster was fitted to."""
+        forecaster.adopt(fitted, self.panel)
+        return FinalForecast(forecaster, *forecaster.forecast(forecaster.tail, future=self.job.future))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -364,14 +371,12 @@ class _AutoTask:
 
     shared: _Shared
     name: str
-    panel: Panel
-    known_at: AsOf | None
     trains: bool = True
 
     @property
     def _folder(self) -> Path:
-        spec = self.shared.job.spec
-        return self.shared.checkpoints / f"{self.name}-{fingerprint(self.panel, spec, self.shared.windows)}"
+        shared = self.shared
+        return shared.checkpoints / f"{self.name}-{fingerprint(shared.panel, shared.job.spec, shared.windows)}"
 
     def has_checkpoint(self) -> bool:
         """Whether there is a checkpoint to resume it from."""
@@ -400,20 +405,17 @@ class _AutoTask:
 
     def describe(self) -> list[str]:
         """The portfolio's plan."""
-        options = self._options()
-        candidates, sample, windows, seasons = portfolio.choose_candidates(self.panel, self._spec, options)
-        return [options.describe(candidates, sample, self.panel, windows, seasons)]
+        options, panel = self._options(), self.shared.panel
+        candidates, sample, windows, seasons = portfolio.choose_candidates(panel, self._spec, options)
+        return [options.describe(candidates, sample, panel, windows, seasons)]
 
     def run(self, left: Sequence[str] = ()) -> list[ModelResult]:
         """Fit the portfolio, forecast with it, and give its backtest before those of its members."""
-        job = self.shared.job
-        forecaster = self.shared.forecaster(self._spec)
-        made = portfolio.fit(self.panel, forecaster.spec, self._options(left), self.known_at)
-        forecaster.adopt(made.ensemble, self.panel)
-        self.shared.stage(f"forecast of {self.name}", left)
-        forecasts, stamps = forecaster.forecast(forecaster.tail, future=job.future)
-        final = FinalForecast(forecaster, forecasts, stamps)
-        return _portfolio_results(self.name, made, final)
+        shared = self.shared
+        forecaster = shared.forecaster(self._spec)
+        made = portfolio.fit(shared.panel, forecaster.spec, self._options(left), shared.known_at)
+        shared.stage(f"forecast of {self.name}", left)
+        return _portfolio_results(self.name, made, shared.forecast(forecaster, made.ensemble))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -421,8 +423,6 @@ class _Task:
     """One network's part of a job."""
 
     shared: _Shared
-    panel: Panel
-    known_at: AsOf | None
     forecaster: Forecaster
     prepared: Prepared | Pretrained | None
     """The network of the forecast, so that what can't be trained is refused at once; None: a baseline."""
@@ -430,32 +430,31 @@ class _Task:
     """The beginning of the names of its checkpoints."""
 
     @classmethod
-    def of(
-        cls, shared: _Shared, name: str, panel: Panel, known_at: AsOf | None, settings: Mapping[str, object]
-    ) -> "_Task":
+    def of(cls, shared: _Shared, name: str, settings: Mapping[str, object]) -> "_Task":
         """The task of a network that was asked for."""
         spec = _spec_of(shared.job, name, settings)
         spec = spec if is_meant(spec) else replace(spec, lookback=shared.lookback)
-        return cls._with(shared, spec, panel, known_at, final=True)
+        return cls._with(shared, spec, final=True)
 
     @classmethod
-    def baseline(cls, shared: _Shared, name: str, panel: Panel, known_at: AsOf | None) -> "_Task":
+    def baseline(cls, shared: _Shared, name: str) -> "_Task":
         """A baseline: without inputs known in the future, which it has no place for."""
+        panel, known_at = shared.panel, shared.known_at
         if panel.known:
             panel = replace(panel.select(range(len(panel.columns) - panel.known)), known=0)
-            known_at = None if known_at is None else known_at.of_columns(panel)
+            shared = replace(shared, panel=panel, known_at=None if known_at is None else known_at.of_columns(panel))
         # The baseline that repeats a season looks back on a whole one, however far the networks look.
         lookback = shared.lookback or None if models.claims(name).trains else None
         spec = replace(shared.job.spec, model=name, lookback=lookback, attention=None, settings={}, training={})
-        return cls._with(shared, spec, panel, known_at, final=False)
+        return cls._with(shared, spec, final=False)
 
     @classmethod
-    def _with(cls, shared: _Shared, spec: ForecastSpec, panel: Panel, known_at: AsOf | None, *, final: bool) -> "_Task":
+    def _with(cls, shared: _Shared, spec: ForecastSpec, *, final: bool) -> "_Task":
         if spec.intervals == "quantile" and not models.claims(spec.model or "").trains:
             spec = replace(spec, intervals="conformal")  # nothing to learn quantiles with
         forecaster = shared.forecaster(spec)
-        stem = f"{spec.model}-{fingerprint(panel, forecaster.spec, shared.windows)}"
-        return cls(shared, panel, known_at, forecaster, prepare(panel, forecaster.spec) if final else None, stem)
+        stem = f"{spec.model}-{fingerprint(shared.panel, forecaster.spec, shared.windows)}"
+        return cls(shared, forecaster, prepare(shared.panel, forecaster.spec) if final else None, stem)
 
     @property
     def name(self) -> str:
@@ -487,10 +486,10 @@ class _Task:
             final = [] if self.prepared is None else [f"{self.name} on all rows"]
             shared.stage(f"backtest of {self.name}", [*final, *left])
             backtest = self.forecaster.backtest(
-                self.panel,
+                shared.panel,
                 shared.windows,
                 refit=shared.job.refit,
-                known_at=self.known_at,
+                known_at=shared.known_at,
                 checkpoint=shared.checkpoints / f"{self.stem}-backtest",
                 resume=resume,
             )
@@ -507,9 +506,7 @@ class _Task:
             fitted = self.prepared.train(Session(path, resume, shared.progress))
             for finding in fitted.findings:
                 shared.say(f"{self.name}: {finding.message}")
-        self.forecaster.adopt(fitted, self.panel)
-        forecasts, stamps = self.forecaster.forecast(self.forecaster.tail, future=shared.job.future)
-        return [ModelResult(self.name, backtest, scores, FinalForecast(self.forecaster, forecasts, stamps))]
+        return [ModelResult(self.name, backtest, scores, shared.forecast(self.forecaster, fitted))]
 
 
 def _run_each(tasks: "list[_Task | _AutoTask]") -> tuple[tuple[ModelResult, ...], bool]:
@@ -597,15 +594,15 @@ def judge(forecaster: Forecaster, panel: Panel, *, future: Frame, windows: int |
             count = 0 if made.backtest is None else len(made.backtest.cutoffs)
         else:
             count = 0 if spec.is_portfolio else _choose_extent(panel, job, (fitted.name,) if learns else ())[1]
-        shared = _Shared(job, Path(folder), count, fitted.lookback, None, lambda _: None, lambda *_: None, started)
+        shared = _Shared(job, panel, None, Path(folder), count, fitted.lookback, started)
         results = [] if made is None else _portfolio_results(fitted.name, made, final)
         if made is None and count:
-            (tested,) = _Task._with(shared, spec, panel, None, final=False).run()
+            (tested,) = _Task._with(shared, spec, final=False).run()
             results = [replace(tested, final=final)]
         results = results or [ModelResult(fitted.name, None, None, final)]
         if fitted.name != AUTO and count:
             for name in BASELINES if learns else BASELINES[:1]:
-                results += _Task.baseline(shared, name, panel, None).run() if name != fitted.name else []
+                results += _Task.baseline(shared, name).run() if name != fitted.name else []
     judged = _compare(results, job, panel, count)
     if spec.is_portfolio and forecaster.portfolio is None:
         judged = "The backtest of a portfolio is not saved with it; its leaderboard tells how good its members were."

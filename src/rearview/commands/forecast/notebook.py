@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rearview.commands.forecast.job import FinalForecast, judge
+from rearview.commands.forecast.job import judge
 from rearview.commands.forecast.page import series_view, summary
 from rearview.commands.page_data import check_drawn
 from rearview.estimators.forecast.forecaster import Forecaster
@@ -38,10 +38,9 @@ def plot(
     for name in chosen:
         check_drawn(name, names, "series")
     forecasts, stamps = forecaster.forecast(panel, future=future, level=level)
-    finals = {forecaster.name: FinalForecast(forecaster, forecasts, stamps)}
     rows = max(RECENT, HORIZONS * forecaster.spec.horizon) if history is None else history
-    places = {name: divmod(number, panel.targets) for number, name in enumerate(names)}
-    views = [series_view(panel, finals, places[name], name, rows) for name in chosen]
+    places = [divmod(names.index(name), panel.targets) for name in chosen]
+    views = [series_view(panel, place, rows, {forecaster.name: forecasts}, stamps[place[0]]) for place in places]
     some = f"{MOST_DRAWN} of {len(names):,} series; choose others with series=[...]" if series is None else ""
     return draw_forecast(views, some if len(names) > len(chosen) else "")
 

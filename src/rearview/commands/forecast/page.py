@@ -8,14 +8,14 @@ import numpy as np
 
 from rearview.commands.forecast.attention_maps import attention_views
 from rearview.commands.forecast.components import compare_inputs, components, known_inputs
-from rearview.commands.forecast.job import FinalForecast, Outcome
+from rearview.commands.forecast.job import Outcome
 from rearview.commands.forecast.outlook import describe_error, look_out
 from rearview.commands.page_data import (
     Settings,
     attention_choice,
     data_facts,
     describe_device,
-    page_settings,
+    network_settings,
     training_curve,
 )
 from rearview.data.infer.wall_time import to_wall_time
@@ -25,8 +25,9 @@ from rearview.estimators.auto.ensemble import Ensemble
 from rearview.estimators.auto.portfolio import panel_seasons
 from rearview.estimators.forecast.known_inputs import read_known
 from rearview.estimators.forecast.prediction import Fitted, variables
-from rearview.estimators.forecast.predictor import Array, Bounds
+from rearview.estimators.forecast.predictor import Array, Bounds, Forecasts
 from rearview.estimators.forecast.zero_shot import ZeroShot
+from rearview.report.common.summary import Stamps
 from rearview.report.forecast.page import ForecastSummary
 from rearview.report.forecast.views import (
     Component,
@@ -57,7 +58,8 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
     ]
     scored = [(result, asdict(result.scores)) for result in outcome.results if result.scores is not None]
     errors = {name: test.by_step(scaled=_has_unlike_units(panel)) for name, test in outcome.backtests.items()}
-    histories = {name: fitted.history for name, fitted in _networks(outcome).items()}
+    networks = _networks(outcome)
+    histories = {name: fitted.history for name, fitted in networks.items()}
     lead = _lead(outcome)
     words, looks = ("", ()) if lead is None else look_out(outcome, outcome.finals[lead])
     return ForecastSummary(
@@ -65,7 +67,7 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         outlook=words,
         verdict=f"{describe_error(outcome, lead) if lead else ''} {outcome.verdict}".strip(),
         command=command,
-        device=outcome_device(outcome),
+        device=describe_device(next((fitted.device for fitted in networks.values()), None)),
         seconds=outcome.seconds,
         unlike_units=_has_unlike_units(panel),
         series=_series_views(outcome, lead, looks),
@@ -85,11 +87,6 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
 def _score(outcome: Outcome, name: str, scores: Mapping[str, Any], *, final: bool) -> Score:
     """A row of the score table; the members of a portfolio are no baselines, but for the naive forecast."""
     return Score(model=name, is_baseline=not final and (not outcome.leaderboard or name == "seasonal_naive"), **scores)
-
-
-def outcome_device(outcome: Outcome) -> str:
-    """Where the networks ran, in words."""
-    return describe_device(next((fitted.device for fitted in _networks(outcome).values()), None))
 
 
 def _networks(outcome: Outcome) -> dict[str, Fitted]:
@@ -141,18 +138,17 @@ def _series_views(outcome: Outcome, lead: str | None, looks: tuple[Outlook, ...]
     rows = min(
         MOST_HISTORY, max(4 * outcome.job.spec.horizon, 2 * outcome.lookback.value, 200, 2 * max(seasons, default=0))
     )
+    forecasts = {name: one.forecasts for name, one in outcome.finals.items()}
     views = []
     for number, name in enumerate(names):
-        place = divmod(number, panel.targets)
+        place = series, _ = divmod(number, panel.targets)
+        ahead = panel.stamps[:0] if final is None else final.stamps[series]
         here = {model: found[name] for model, found in places.items() if name in found}
-        view = series_view(panel, outcome.finals, place, name, rows, _windows(outcome, here))
+        view = series_view(panel, place, rows, forecasts, ahead)
+        view = replace(view, backtest=_windows(outcome, here))
         if final is not None:
-            inputs = known_inputs(
-                panel,
-                known,
-                place[0],
-                slice(int(panel.offsets[place[0] + 1]) - len(view.values), int(panel.offsets[place[0] + 1])),
-            )
+            end = int(panel.offsets[series + 1])
+            inputs = known_inputs(panel, known, series, slice(end - len(view.values), end))
             parts: tuple[Component, ...] = ()
             if len(names) <= MOST_PARTS:
                 parts = components(panel, final, place, seasons, known, inputs, compared)
@@ -180,27 +176,18 @@ def _errors(outcome: Outcome, lead: str | None) -> dict[str, SeriesErrors]:
 
 
 def series_view(
-    panel: Panel,
-    finals: Mapping[str, FinalForecast],
-    place: tuple[int, int],
-    name: str,
-    rows: int,
-    backtest: tuple[Window, ...] = (),
+    panel: Panel, place: tuple[int, int], rows: int, forecasts: Mapping[str, Forecasts], ahead: Stamps
 ) -> SeriesView:
-    """One variable, at this place (series, target), with its last rows and its forecasts."""
+    """One variable, at this place (series, target), with its last rows and its forecasts at the stamps ahead."""
     series, target = place
-    end = int(panel.offsets[series + 1])
-    begin = max(int(panel.offsets[series]), end - rows)
-    stamps = next((final.stamps[series] for final in finals.values()), panel.stamps[:0])
-    predictions = {
-        name: _prediction(final.forecasts.mean, final.forecasts.intervals, place) for name, final in finals.items()
-    }
+    begin, end = panel.span(series)
+    shown = slice(max(begin, end - rows), end)
+    predictions = {name: _prediction(one.mean, one.intervals, place) for name, one in forecasts.items()}
     return SeriesView(
-        id=name,
-        stamps=to_wall_time(panel.stamps[begin:end], panel.layout),
-        values=panel.original_column(slice(begin, end), series, target),
-        forecast=Forecast(to_wall_time(stamps, panel.layout), predictions),
-        backtest=backtest,
+        id=variables(panel)[series * panel.targets + target],
+        stamps=to_wall_time(panel.stamps[shown], panel.layout),
+        values=panel.original_column(shown, series, target),
+        forecast=Forecast(to_wall_time(ahead, panel.layout), predictions),
     )
 
 
@@ -246,7 +233,5 @@ def _settings(outcome: Outcome) -> Settings:
         own = attention_choice(fitted.spec.model or fitted.name, plan.model, mechanism)
         if isinstance(fitted, ZeroShot) and fitted.spec.attention is None:
             own = {part: Choice(choice.value, "as trained") for part, choice in own.items()}
-        for part, choices in (("model", {**own, **plan.model}), ("training", plan.training)):
-            if choices:
-                sections[f"{name}: {part}"] = page_settings(choices)
+        sections |= network_settings(name, own, plan)
     return sections

@@ -2,19 +2,20 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from rearview.commands.forecast.outlook import Steps, round_to
+from rearview.commands.forecast.page import series_view
 from rearview.commands.page_data import data_facts, describe_device
-from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Panel
 from rearview.estimators.forecast.frames import WhatIf
 from rearview.estimators.forecast.prediction import variables
 from rearview.report.common.page import write as write_page
 from rearview.report.forecast.page import ForecastSummary
-from rearview.report.forecast.views import Component, Forecast, KnownInput, Prediction, SeriesView
+from rearview.report.forecast.views import Component, KnownInput, SeriesView
 
 PLANNED, CHANGED = "planned", "changed"
 MOST_HISTORY = 400
@@ -62,7 +63,6 @@ def _name_change(panel: Panel, made: WhatIf) -> str:
 
 def write_what_if_page(path: Path, panel: Panel, made: WhatIf, command: str, began: float) -> None:
     """Draw both forecasts, their difference and the inputs that were changed."""
-    names = variables(panel)
     summary = ForecastSummary(
         title="What if",
         outlook=describe_change(panel, made),
@@ -72,47 +72,36 @@ def write_what_if_page(path: Path, panel: Panel, made: WhatIf, command: str, beg
         seconds=time.perf_counter() - began,
         compares=True,
         data=data_facts(panel),
-        series=tuple(_view(panel, made, number, name) for number, name in enumerate(names)),
+        series=tuple(_view(panel, made, number) for number in range(len(variables(panel)))),
         findings=panel.findings,
         notes=made.planned.notes,
     )
     write_page(path, summary)
 
 
-def _view(panel: Panel, made: WhatIf, number: int, name: str) -> SeriesView:
-    series, target = divmod(number, panel.targets)
-    begin, end = panel.bounds()[series]
-    rows = slice(max(begin, end - MOST_HISTORY), end)
-    stamps = to_wall_time(made.stamps[series], panel.layout)
-    predictions = {
-        label: Prediction(
-            one.mean[series, target],
-            {level: (a[series, target], b[series, target]) for level, (a, b) in one.intervals.items()},
-        )
-        for label, one in ((PLANNED, made.planned), (CHANGED, made.changed))
-    }
-    difference = made.changed.mean[series, target] - made.planned.mean[series, target]
+def _view(panel: Panel, made: WhatIf, number: int) -> SeriesView:
+    place = series, _ = divmod(number, panel.targets)
+    forecasts = {PLANNED: made.planned, CHANGED: made.changed}
+    view = series_view(panel, place, MOST_HISTORY, forecasts, made.stamps[series])
+    difference = made.changed.mean[place] - made.planned.mean[place]
     width = float(np.nanmax(np.abs(difference), initial=0.0))
     mean = round_to(float(np.nanmean(difference)), width).replace("-", "−") if width else ""
     per = Steps.of(panel.step, 1).per or " a step"
     sentence = f"{mean}{per} on average." if width else "None."
-    return SeriesView(
-        id=name,
-        stamps=to_wall_time(panel.stamps[rows], panel.layout),
-        values=panel.original_column(rows, series, target),
-        forecast=Forecast(stamps, predictions),
-        inputs=tuple(_inputs(panel, made, series, rows)),
-        components=(Component(name, sentence, stamps, (), difference),),
+    return replace(
+        view,
+        inputs=tuple(_inputs(panel, made, series, len(view.values))),
+        components=(Component(view.id, sentence, view.forecast.stamps, (), difference),),
     )
 
 
-def _inputs(panel: Panel, made: WhatIf, series: int, rows: slice) -> Sequence[KnownInput]:
-    """The inputs that differ, as planned and as changed."""
-    first = len(panel.columns) - panel.known
+def _inputs(panel: Panel, made: WhatIf, series: int, rows: int) -> Sequence[KnownInput]:
+    """The inputs that differ, as planned and as changed, with the last rows of their past."""
+    first, end = len(panel.columns) - panel.known, int(panel.offsets[series + 1])
     differ = np.flatnonzero((made.inputs[series] != made.changed_inputs[series]).any(axis=1)).tolist()
     strips = []
     for place in differ[:MOST_INPUTS]:
-        past = panel.original_column(rows, series, first + place)
+        past = panel.original_column(slice(end - rows, end), series, first + place)
         for label, cells in ((PLANNED, made.inputs), (CHANGED, made.changed_inputs)):
             strips.append(KnownInput(f"{panel.known_names[place]}, {label}", past, cells[series, place]))
     return strips

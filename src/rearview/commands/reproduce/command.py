@@ -12,13 +12,12 @@ from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.costs import COST
 from rearview.bench.rows.row import Facts, RunRow
 from rearview.bench.runs import tuning
-from rearview.bench.runs.sweep import Over, Plan, Run, first_process, sweep
-from rearview.commands.console import output, print_lines, progress_stream, say
+from rearview.bench.runs.sweep import Plan, Run, first_process
+from rearview.commands.console import output, print_lines
 from rearview.commands.experiments import AnyCell, possible_runs, training_lines
 from rearview.commands.reproduce.table import comparison_table, cost_table
-from rearview.commands.sweep import RunOptions, exit_code, late_lines, preview
+from rearview.commands.sweep import RunOptions, exit_code, late_lines, make_runs, preview
 from rearview.core.errors import InputError, SettingsError, UsageError, did_you_mean, unknown
-from rearview.train import Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,23 +127,13 @@ def reproduce_command(
             continue
         reached = True
         if not only_compare:
-            plan = Plan(
-                results=place,
-                seeds=tuple(range(experiment.first_seed, experiment.first_seed + options.seeds)),
-                protocol=declared.name,
-                presets=options.presets or None,
-                data_dir=options.data_dir,
-                device=options.device,
-                training=training,
-            )
+            plan = options.plan(declared.name, experiment.first_seed, results=place, training=training)
             runs = _plan_runs(plan, cells)
             if output.get().dry_run:
                 show(preview(runs, tasks.read_rows(task, place), place)[1])
                 continue
             left = None if until is None else max(0.0, until - time.monotonic())
-            over: Over = "ray" if options.ray else "here"
-            line = Line(progress_stream(), log=output.get().verbose)
-            made += sweep(runs, plan, workers=options.workers, seconds=left, say=say, over=over, progress=line)
+            made += make_runs(runs, plan, options, left)
             count += len(runs)
         show(comparison_table(experiment, cells, tasks.read_rows(task, place), declared.name))
     if not reached:

@@ -56,7 +56,7 @@ class NoTimeColumn(InputError):
 
 def leave_out_unknown(table: Table, options: ReadOptions, problems: Problems) -> ReadOptions:
     """The options without names that are no columns, each of which is a problem."""
-    kept: dict[str, tuple[str, ...]] = {}
+    changed: dict[str, object] = {}
     for option in ("id_col", "time_col", "target_col", "target", "known", "static", "drop"):
         names = names_in(getattr(options, option) or ())
         flag = f"--{option.replace('_', '-')}"
@@ -67,17 +67,10 @@ def leave_out_unknown(table: Table, options: ReadOptions, problems: Problems) ->
                     f"{did_you_mean(name, table.names)} Its columns are {listing(table.names)}."
                 )
                 problems.add(Problem("unknown column", message, value=name, flag=flag))
-        kept[option] = tuple(name for name in names if name in table.names)
-    return replace(
-        options,
-        id_col=kept["id_col"],
-        time_col=next(iter(kept["time_col"]), None),
-        target_col=next(iter(kept["target_col"]), None),
-        target=None if not kept["target"] and options.target else options.target and kept["target"],
-        known=kept["known"],
-        static=kept["static"],
-        drop=kept["drop"],
-    )
+        kept = tuple(name for name in names if name in table.names)
+        if kept != names:
+            changed[option] = kept or (None if option in ("time_col", "target_col", "target") else ())
+    return replace(options, **changed)  # type: ignore[arg-type]
 
 
 def assign_roles(table: Table, options: ReadOptions) -> tuple[Roles, list[Finding]]:

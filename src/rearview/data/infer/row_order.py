@@ -6,7 +6,7 @@ otherwise, and so is a stamp off the grid.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +66,8 @@ class RowOrder:
         """
         if self.place is None:
             return column[taken]
-        nothing = self.groups is not None and self.groups.gathered and self.groups.how in ("sum", "count")
-        grid = np.full(len(self.stamps), 0.0 if nothing else np.nan)
+        nothing = 0.0 if self.groups is not None and self.groups.adds_up else np.nan
+        grid = np.full(len(self.stamps), nothing)
         grid[self.place[taken]] = column[taken]
         return grid
 
@@ -83,6 +83,11 @@ class Groups:
     how: Combination
     gathered: bool
     """The rows of a step were gathered, so that a step without rows had none."""
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether a step without rows is 0."""
+        return self.gathered and self.how in ("sum", "count")
 
     def combine(self, column: NDArray[np.float64]) -> NDArray[np.float64]:
         """[group]: the values of each as one, of those that are not missing; NaN where all are."""
@@ -114,36 +119,19 @@ class TableRows:
     """[row]: the number of the row's series; None when there is one series."""
     ids: tuple[str, ...]
 
-    def take_stamps(self, take: Indices | None) -> Stamps:
-        """The stamps of the rows taken."""
-        return self.stamps if take is None else self.stamps[take]
-
     def of_series(self, row: int) -> str:
         """' of series 'a'' where there are several series."""
         return "" if self.codes is None else f" of series {self.ids[int(self.codes[row])]!r}"
 
-    def by_series(self) -> tuple[Indices | None, Indices]:
-        """Rows grouped by series, the order within each kept, and where each series begins and ends."""
+    def by_series(self) -> "TakenRows":
+        """Rows grouped by series, the order within each kept."""
         if self.codes is None:
-            return None, np.array([0, len(self.stamps)])
+            return TakenRows(self, None, np.array([0, len(self.stamps)]), self.stamps)
         bounds = np.concatenate([[0], np.cumsum(np.bincount(self.codes, minlength=len(self.ids)))])
         if np.all(self.codes[1:] >= self.codes[:-1]):
-            return None, bounds
-        return np.argsort(self.codes, kind="stable"), bounds
-
-    def settle_step(self, stamps: Stamps, bounds: Indices, given: Step | None) -> tuple[Step, list[Finding]]:
-        """The step that is given, or else that of the stamps in order, with a finding."""
-        if given is not None:
-            return given, []
-        try:
-            step = infer_step(stamps, bounds)
-        except InputError as error:
-            message = f"{self.table.source}, column {self.time_col!r}: {error}"
-            if isinstance(error, FewStamps) or stamps.dtype.kind != "M":
-                raise type(error)(message) from error
-            problem = Problem("step", message, column=self.time_col, flag="--every D --agg sum")
-            raise MessyData(self.table.source, [problem]) from error
-        return step, [Finding("inferred", "step", 0, f"The step is {step.words()} ({step}).")]
+            return TakenRows(self, None, bounds, self.stamps)
+        take = np.argsort(self.codes, kind="stable")
+        return TakenRows(self, take, bounds, self.stamps[take])
 
     def check_size(self, rows: int, grid: int, step: Step) -> None:
         """Refuse a grid that has many more rows than the data: one wrong stamp can make it so."""
@@ -155,12 +143,67 @@ class TableRows:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class TakenRows:
+    """Rows of a table on their way to the panel: which are taken, in which order, and which of them become one."""
+
+    rows: TableRows
+    take: Indices | None
+    """As `RowOrder.take`."""
+    bounds: Indices
+    """As `RowOrder.bounds`."""
+    stamps: Stamps
+    """Of the rows taken, or of what they become."""
+    groups: Groups | None = None
+
+    def row_at(self, place: int) -> int:
+        """The row of the table that stands at a place, or the first of those that became one there."""
+        arranged = place if self.groups is None else int(self.groups.starts[place])
+        return arranged if self.take is None else int(self.take[arranged])
+
+    def join(self, stamps: Stamps, how: Combination, *, gathered: bool) -> "TakenRows":
+        """Runs of equal stamps within each series, each made one."""
+        new = np.ones(len(stamps), dtype=bool)
+        new[1:] = stamps[1:] != stamps[:-1]
+        new[self.bounds[:-1]] = True
+        groups = Groups(np.flatnonzero(new), self.bounds, how, gathered)
+        bounds = np.concatenate([[0], np.cumsum(new)[self.bounds[1:] - 1]])
+        return replace(self, bounds=bounds, stamps=stamps[groups.starts], groups=groups)
+
+    def settle_step(self, given: Step | None) -> tuple[Step, list[Finding]]:
+        """The step that is given, or else that of the stamps in order, with a finding."""
+        if given is not None:
+            return given, []
+        rows = self.rows
+        try:
+            step = infer_step(self.stamps, self.bounds)
+        except InputError as error:
+            message = f"{rows.table.source}, column {rows.time_col!r}: {error}"
+            if isinstance(error, FewStamps) or self.stamps.dtype.kind != "M":
+                raise type(error)(message) from error
+            problem = Problem("step", message, column=rows.time_col, flag="--every D --agg sum")
+            raise MessyData(rows.table.source, [problem]) from error
+        return step, [Finding("inferred", "step", 0, f"The step is {step.words()} ({step}).")]
+
+    def check_kind(self, option: str, step: Step) -> None:
+        """Refuse a step of whole numbers for dates, and of dates for whole numbers."""
+        kind = "whole numbers" if self.stamps.dtype.kind in "iu" else "dates"
+        if (step.unit == "int") != (kind == "whole numbers"):
+            raise InputError(
+                f"{self.rows.table.source}: {option} {str(step)!r} does not fit column {self.rows.time_col!r}, whose "
+                f"stamps are {kind}."
+            )
+
+    def without_gaps(self, step: Step) -> "RowOrder":
+        """The order of rows that follow one another step by step."""
+        return RowOrder(self.take, None, self.bounds, self.bounds, self.stamps, step, self.groups)
+
+
 def keep_order(rows: TableRows, step: Step | None) -> tuple[RowOrder, list[Finding]]:
     """The rows of a benchmark file: one after another, nothing sorted, added or dropped."""
-    take, bounds = rows.by_series()
-    stamps = rows.take_stamps(take)
-    step, findings = rows.settle_step(stamps, bounds, step)
-    return RowOrder(take, None, bounds, bounds, stamps, step), findings
+    taken = rows.by_series()
+    step, findings = taken.settle_step(step)
+    return taken.without_gaps(step), findings
 
 
 def regularise(
@@ -168,17 +211,13 @@ def regularise(
 ) -> tuple[RowOrder | None, list[Finding]]:
     """Rows sorted, without duplicates, on a regular grid in each series, and what was repaired; None: not possible."""
     findings: list[Finding] = []
-    take, bounds = _sort(rows, findings)
-    step, groups = options.freq, None
+    taken = _sort(rows, findings)
     if options.every is not None and options.agg is not None:
-        step = options.every
-        groups, bounds, stamps = _gather(rows, take, bounds, step, options.agg, findings)
+        taken = _gather(taken, options.every, options.agg, findings)
     else:
-        take, bounds, groups = _drop_duplicates(rows, take, bounds, options, first_difference, findings, problems)
-        stamps = rows.take_stamps(take)
-        stamps = stamps if groups is None else stamps[groups.starts]
+        taken = _drop_duplicates(taken, options, first_difference, findings, problems)
     try:
-        order, more = _place_on_grid(rows, take, bounds, stamps, step, groups)
+        order, more = _place_on_grid(taken, options.every or options.freq)
     except InputError as error:
         # Where rows have problems of their own, too few may be left to tell a step by; days and months that could be
         # either tell none at all.
@@ -189,28 +228,25 @@ def regularise(
     return order, findings + more
 
 
-def _place_on_grid(
-    rows: TableRows, take: Indices | None, bounds: Indices, stamps: Stamps, step: Step | None, groups: Groups | None
-) -> tuple[RowOrder, list[Finding]]:
+def _place_on_grid(taken: TakenRows, step: Step | None) -> tuple[RowOrder, list[Finding]]:
     """Sorted rows on the regular grid of their step, and the steps that were missing."""
-    kind = "whole numbers" if stamps.dtype.kind in "iu" else "dates"
-    if step is not None and (step.unit == "int") != (kind == "whole numbers"):
-        raise InputError(
-            f"{rows.table.source}: freq {str(step)!r} does not fit column {rows.time_col!r}, whose stamps are {kind}."
-        )
-    step, findings = rows.settle_step(stamps, bounds, step)
+    bounds, stamps, groups = taken.bounds, taken.stamps, taken.groups
+    if step is not None:
+        taken.check_kind("freq", step)
+    step, findings = taken.settle_step(step)
     counts = np.diff(bounds)
     steps = step.distance(np.repeat(stamps[bounds[:-1]], counts), stamps)
     anchors = step.anchors(stamps, bounds[:-1], bounds[1:])
     each_anchor = np.repeat(anchors, counts)
     off = ~step.on_grid(each_anchor, stamps)
     if off.any():
-        raise MessyData(rows.table.source, _off_grid(rows, take, stamps, each_anchor, off, step, groups))
+        at = int(off.argmax())
+        raise MessyData(taken.rows.table.source, [_off_grid(taken, at, int(off.sum()), each_anchor[at], step)])
     last = steps[bounds[1:] - 1]
     offsets = np.concatenate([[0], np.cumsum(last + 1)])
     if offsets[-1] == len(stamps):
-        return RowOrder(take, None, bounds, bounds, stamps, step, groups), findings
-    rows.check_size(len(stamps), int(offsets[-1]), step)
+        return taken.without_gaps(step), findings
+    taken.rows.check_size(len(stamps), int(offsets[-1]), step)
     first = step.distance(anchors, stamps[bounds[:-1]])
     number = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], last + 1)
     grid = step.shift(np.repeat(anchors, last + 1), number)
@@ -218,58 +254,39 @@ def _place_on_grid(
     jumps = np.diff(steps)
     jumps[bounds[1:-1] - 1] = 0
     longest = int(jumps.argmax())
-    become = "became missing rows"
-    if groups is not None and groups.gathered and groups.how in ("sum", "count"):
-        become = "are 0"
+    become = "are 0" if groups is not None and groups.adds_up else "became missing rows"
     message = (
         f"{missing} {plural(missing, 'step is', 'steps are')} missing between rows and {become}; the longest gap "
         f"({int(jumps[longest]) - 1}) follows {show(stamps[longest])}."
     )
     findings.append(Finding("repaired", "gaps", missing, message))
     place = np.repeat(offsets[:-1], counts) + steps
-    return RowOrder(take, place, bounds, offsets, grid, step, groups), findings
+    return RowOrder(taken.take, place, bounds, offsets, grid, step, groups), findings
 
 
-def _off_grid(
-    rows: TableRows,
-    take: Indices | None,
-    stamps: Stamps,
-    anchors: Stamps,
-    off: NDArray[np.bool_],
-    step: Step,
-    groups: Groups | None,
-) -> list[Problem]:
+def _off_grid(taken: TakenRows, at: int, count: int, anchor: object, step: Step) -> Problem:
     """A problem for the stamps off the grid, which names the first of them."""
-    at = int(off.argmax())
-    arranged = at if groups is None else int(groups.starts[at])
-    row = arranged if take is None else int(take[arranged])
-    count, shown = int(off.sum()), show(stamps[at])
+    rows, row, shown = taken.rows, taken.row_at(at), show(taken.stamps[at])
+    flag = f"--every {step} --agg mean"
     message = (
         f"{rows.table.at(row)}, column {rows.time_col!r}: the stamp {shown}{rows.of_series(row)} is off the grid, "
-        f"{step.words()} from {show(anchors[at])} ({count} of {len(stamps)} stamps are); correct it, round the stamps, "
-        f"give a finer step with freq (--freq), or gather rows with every and agg (--every {step} --agg mean)."
+        f"{step.words()} from {show(anchor)} ({count} of {len(taken.stamps)} stamps are); correct it, round the "
+        f"stamps, give a finer step with freq (--freq), or gather rows with every and agg ({flag})."
     )
-    flag = f"--every {step} --agg mean"
-    return [Problem("off grid", message, rows.table.place(row), rows.time_col, shown, flag, count)]
+    return Problem("off grid", message, rows.table.place(row), rows.time_col, shown, flag, count)
 
 
-def _gather(
-    rows: TableRows, take: Indices | None, bounds: Indices, step: Step, how: Combination, findings: list[Finding]
-) -> tuple[Groups, Indices, Stamps]:
-    """Sorted rows gathered by a step: which become one, where the series begin and end among these, their stamps."""
-    exact = rows.take_stamps(take)
-    if (step.unit == "int") != (exact.dtype.kind in "iu"):
-        kind = "whole numbers" if exact.dtype.kind in "iu" else "dates"
-        raise InputError(
-            f"{rows.table.source}: every {str(step)!r} does not fit column {rows.time_col!r}, whose stamps are {kind}."
-        )
+def _gather(taken: TakenRows, step: Step, how: Combination, findings: list[Finding]) -> TakenRows:
+    """Sorted rows gathered by a step."""
+    taken.check_kind("every", step)
+    exact = taken.stamps
     stamps = step.floor(exact)
-    groups, new_bounds = _group(stamps, bounds, how, gathered=True)
+    gathered = taken.join(stamps, how, gathered=True)
     message = (
-        f"{len(stamps):,} rows were gathered {step.words()} into {len(groups.starts):,} values, each the {how} of its "
-        "rows."
+        f"{len(stamps):,} rows were gathered {step.words()} into {len(gathered.stamps):,} values, each the {how} of "
+        "its rows."
     )
-    findings.append(Repair("repaired", "gathered", len(stamps), message, None, rows.time_col))
+    findings.append(Repair("repaired", "gathered", len(stamps), message, None, taken.rows.time_col))
     latest = int(exact.argmax())
     if step.shift(stamps[latest], 1) - exact[latest] > (step.shift(stamps[latest], 1) - stamps[latest]) // 2:
         message = (
@@ -277,15 +294,7 @@ def _gather(
             "over, leave its rows out: it would be forecast from as it stands."
         )
         findings.append(Finding("warning", "unfinished", 1, message))
-    return groups, new_bounds, stamps[groups.starts]
-
-
-def _group(stamps: Stamps, bounds: Indices, how: Combination, *, gathered: bool) -> tuple[Groups, Indices]:
-    """Runs of equal stamps within each series, and where the series begin and end among the runs."""
-    new = np.ones(len(stamps), dtype=bool)
-    new[1:] = stamps[1:] != stamps[:-1]
-    new[bounds[:-1]] = True
-    return Groups(np.flatnonzero(new), bounds, how, gathered), np.concatenate([[0], np.cumsum(new)[bounds[1:] - 1]])
+    return gathered
 
 
 def align(order: RowOrder, rows: TableRows) -> tuple[RowOrder, list[Finding]]:
@@ -319,13 +328,13 @@ def align(order: RowOrder, rows: TableRows) -> tuple[RowOrder, list[Finding]]:
     return common, [Finding("repaired", "unaligned", outside, message)]
 
 
-def _sort(rows: TableRows, findings: list[Finding]) -> tuple[Indices | None, Indices]:
-    take, bounds = rows.by_series()
-    stamps = rows.take_stamps(take)
+def _sort(rows: TableRows, findings: list[Finding]) -> TakenRows:
+    taken = rows.by_series()
+    stamps, bounds = taken.stamps, taken.bounds
     falls = stamps[1:] < stamps[:-1]
     falls[bounds[1:-1] - 1] = False
     if not falls.any():
-        return take, bounds
+        return taken
     counts = np.diff(bounds)
     ranks = np.unique(stamps, return_inverse=True)[1].reshape(-1)
     key = np.repeat(np.arange(len(counts)), counts) * (int(ranks.max()) + 1) + ranks
@@ -333,42 +342,40 @@ def _sort(rows: TableRows, findings: list[Finding]) -> tuple[Indices | None, Ind
     order = np.argsort(key, kind="stable")
     message = f"{late} {plural(late, 'row', 'rows')} stood after a later stamp; the rows were sorted by time."
     findings.append(Finding("repaired", "unsorted", late, message))
-    return (order if take is None else take[order]), bounds
+    return replace(taken, take=order if taken.take is None else taken.take[order], stamps=stamps[order])
 
 
 def _drop_duplicates(
-    rows: TableRows,
-    take: Indices | None,
-    bounds: Indices,
+    taken: TakenRows,
     options: ReadOptions,
     first_difference: FirstDifference,
     findings: list[Finding],
     problems: Problems,
-) -> tuple[Indices | None, Indices, Groups | None]:
-    stamps = rows.take_stamps(take)
+) -> TakenRows:
+    """Sorted rows without those that stand twice alike; of those that differ, one is made, or the first kept."""
+    rows, stamps, bounds = taken.rows, taken.stamps, taken.bounds
     same = stamps[1:] == stamps[:-1]
     same[bounds[1:-1] - 1] = False
     if not same.any():
-        return take, bounds, None
-    order = np.arange(len(stamps)) if take is None else take
+        return taken
+    order = np.arange(len(stamps)) if taken.take is None else taken.take
     second = np.flatnonzero(same) + 1
+    count = len(second)
     difference = first_difference(order[second - 1], order[second])
-    if difference is not None:
+    if difference is None:
+        message = f"{count} {plural(count, 'row', 'rows')} with the stamp and the cells of another row left out."
+        findings.append(Finding("repaired", "duplicates", count, message))
+    else:
         at, column = difference
         one, other = sorted((int(order[second[at] - 1]), int(order[second[at]])))
-        shown, count = show(rows.stamps[one]), len(second)
-        if options.duplicates is not None:
-            groups, new_bounds = _group(stamps, bounds, options.duplicates, gathered=False)
+        shown, place = show(rows.stamps[one]), rows.table.place(one)
+        if (how := options.duplicates) is not None:
             message = (
                 f"{count} {plural(count, 'row', 'rows')} with the stamp of another {plural(count, 'was', 'were')} "
-                f"joined with it: of different values the {options.duplicates} was taken, first for {shown}"
-                f"{rows.of_series(one)}."
+                f"joined with it: of different values the {how} was taken, first for {shown}{rows.of_series(one)}."
             )
-            place = rows.table.place(one)
-            findings.append(
-                Repair("repaired", "joined", count, message, place, rows.time_col, shown, options.duplicates)
-            )
-            return take, new_bounds, groups
+            findings.append(Repair("repaired", "joined", count, message, place, rows.time_col, shown, how))
+            return taken.join(stamps, how, gathered=False)
         several = "" if count == 1 else f" ({count} rows repeat a stamp)"
         cells = " and ".join(str(rows.table.fetch(column)[row]).removesuffix(".0") for row in (one, other))
         flag = "--duplicates mean"
@@ -376,8 +383,7 @@ def _drop_duplicates(
             "keep one of the two rows, or say with duplicates (--duplicates mean, sum, first or last) what they become"
         )
         if count > _MOST_REPEATED * len(stamps):
-            step = "D" if stamps.dtype.kind == "M" else "1"
-            flag = f"--every {step} --agg sum"
+            flag = f"--every {'D' if stamps.dtype.kind == 'M' else '1'} --agg sum"
             advice = (
                 f"a log of events becomes a series with every and agg ({flag}, or count), and columns of ids are named "
                 "with id_col (--id-col)"
@@ -386,11 +392,8 @@ def _drop_duplicates(
             f"{rows.table.at(one)} and {rows.table.place(other)}: the stamp {shown}{rows.of_series(one)} stands twice "
             f"with different values ({cells} in column {column!r}){several}; {advice}."
         )
-        problems.add(Problem("duplicates", message, rows.table.place(one), rows.time_col, shown, flag, count))
+        problems.add(Problem("duplicates", message, place, rows.time_col, shown, flag, count))
     kept = np.ones(len(stamps), dtype=bool)
     kept[second] = False
-    if difference is None:
-        dropped = plural(len(second), "row", "rows")
-        message = f"{len(second)} {dropped} with the stamp and the cells of another row left out."
-        findings.append(Finding("repaired", "duplicates", len(second), message))
-    return order[kept], np.concatenate([[0], np.cumsum(kept)[bounds[1:] - 1]]), None
+    bounds = np.concatenate([[0], np.cumsum(kept)[bounds[1:] - 1]])
+    return replace(taken, take=order[kept], bounds=bounds, stamps=stamps[kept])

@@ -128,17 +128,6 @@ def read_integers(cells: list[str]) -> NDArray[np.int64] | None:
     return np.array(numbers, dtype=np.int64) if all(abs(number) < 2**63 for number in numbers) else None
 
 
-def dates_in(numbers: NDArray[np.int64]) -> Stamps | None:
-    """Numbers such as 20240131 as days; None unless every one of them is a valid day of 1800 to 2199."""
-    if len(numbers) == 0 or numbers.min() < 18_000_101 or numbers.max() > 21_991_231:
-        return None
-    months = (numbers // 10_000 - 1970) * 12 + numbers // 100 % 100 - 1
-    first = months.astype("datetime64[M]")
-    days = first.astype("datetime64[D]") + (numbers % 100 - 1)
-    valid = (numbers // 100 % 100 >= 1) & (numbers // 100 % 100 <= 12) & (days.astype("datetime64[M]") == first)
-    return days.astype("datetime64[us]") if np.all(valid & (numbers % 100 >= 1)) else None
-
-
 def moments_in(numbers: NDArray[np.int64]) -> tuple[Stamps, str] | None:
     """Numbers such as 20240131, 2024013117, 202401311745 or 20240131174500 as stamps, and how they are written.
 
@@ -148,8 +137,12 @@ def moments_in(numbers: NDArray[np.int64]) -> tuple[Stamps, str] | None:
         return None
     length = len(str(numbers.max()))
     clock, shape = {8: (1, ""), 10: (100, "%H"), 12: (10_000, "%H%M"), 14: (1_000_000, "%H%M%S")}.get(length, (0, ""))
-    days = dates_in(numbers // clock) if clock else None
-    if days is None:
+    dates = numbers // max(clock, 1)
+    months = months_in(dates // 100) if clock else None
+    if months is None:
+        return None
+    days = months + (dates % 100 - 1).astype("timedelta64[D]")
+    if np.any(days.astype("datetime64[M]") != months.astype("datetime64[M]")):
         return None
     parts = numbers % clock * (1_000_000 // clock)
     hours, minutes, seconds = parts // 10_000, parts // 100 % 100, parts % 100

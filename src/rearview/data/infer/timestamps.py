@@ -6,12 +6,13 @@ and longer are stored as local wall time, because a local midnight is not the sa
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.data.infer.problems import MOST_NAMED, MessyData, Problem, Repair
@@ -75,39 +76,28 @@ class Times:
 
     def findings(self, table: Table, column: str) -> list[Finding]:
         """What was inferred of the stamps and of their time zone."""
-        count, shape = len(self.values), self.format or ""
-        findings: list[Finding] = []
-        if shape.startswith(_UNIX_FORMAT):
-            unit = _UNIX_UNITS[shape.removeprefix(_UNIX_FORMAT)]
-            value = str(table.fetch(column)[0]).removesuffix(".0")
-            message = f"Column {column!r} counts {unit} since 1970: {value} is read as {show(self.values[0])} in UTC."
-            findings.append(
-                Repair("repaired", "unix time", count, message, table.place(0), column, value, show(self.values[0]))
-            )
-        if shape == _SPREADSHEET_FORMAT:
-            value = str(table.fetch(column)[0]).removesuffix(".0")
-            reading = show(self.values[0])
-            message = f"Column {column!r} counts days as spreadsheets do: {value} is read as {reading}."
-            findings.append(
-                Repair("repaired", "spreadsheet days", count, message, table.place(0), column, value, reading)
-            )
-        if self.settled is not None:
-            row = _row_of(table, column, self.settled)
+        count, shape, findings = len(self.values), self.format or "", list[Finding]()
+
+        def repair(what: str, row: int, cell: str, fact: str, more: str = ".") -> None:
             reading = show(self.values[row])
-            message = (
-                f"{self.settled!r} in column {column!r} is read as {reading}: only so are the stamps evenly spaced. "
-                "Give date_format (--date-format) to read them otherwise."
-            )
-            findings.append(
-                Repair("repaired", "date order", count, message, table.place(row), column, self.settled, reading)
-            )
+            message = f"{fact} is read as {reading}{more}"
+            findings.append(Repair("repaired", what, count, message, table.place(row), column, cell, reading))
+
+        if shape.startswith(_UNIX_FORMAT) or shape == _SPREADSHEET_FORMAT:
+            cell = str(table.fetch(column)[0]).removesuffix(".0")
+            if shape == _SPREADSHEET_FORMAT:
+                repair("spreadsheet days", 0, cell, f"Column {column!r} counts days as spreadsheets do: {cell}")
+            else:
+                unit = _UNIX_UNITS[shape.removeprefix(_UNIX_FORMAT)]
+                repair("unix time", 0, cell, f"Column {column!r} counts {unit} since 1970: {cell}", " in UTC.")
+        if self.settled is not None:
+            more = ": only so are the stamps evenly spaced. Give date_format (--date-format) to read them otherwise."
+            row = _row_of(table, column, self.settled)
+            repair("date order", row, self.settled, f"{self.settled!r} in column {column!r}", more)
         if self.other is not None:
             row = _row_of(table, column, self.other)
-            reading = show(self.values[row])
-            message = f"Column {column!r} has dates in more than one order: {self.other!r} is read as {reading}."
-            findings.append(
-                Repair("repaired", "date orders", count, message, table.place(row), column, self.other, reading)
-            )
+            fact = f"Column {column!r} has dates in more than one order: {self.other!r}"
+            repair("date orders", row, self.other, fact)
         if self.offsets is not None:
             how = "stamps are counted in UTC and forecasts are given in it"
             if self.stored == "wall":
@@ -143,6 +133,17 @@ def show(stamp: object) -> str:
         return str(stamp)
     text = str(stamp.astype("datetime64[us]")).replace("T", " ")
     return text.removesuffix(".000000").removesuffix(" 00:00:00")
+
+
+BadStamps = tuple[BadStamp, ...]
+
+
+def _name_bad(
+    bad: NDArray[np.bool_], why: str, advice: str, flag: str | None = None, cell: Callable[[int], str] = lambda row: ""
+) -> BadStamps:
+    """The rows that are bad, all for one reason; `cell` gives what stands there, which the reason begins with."""
+    cells = {row: cell(row) for row in np.flatnonzero(bad).tolist()}
+    return tuple(BadStamp(row, text, f"{text} {why}".strip(), advice, flag) for row, text in cells.items())
 
 
 def infer_kind(column: TableColumn, date_format: str | None = None) -> Literal["stamps", "integers", "other"]:
@@ -182,7 +183,7 @@ _CALENDAR = tuple(np.array(["0001-01-02", "9999-12-30"], dtype="datetime64[ms]")
 """Milliseconds since 1970 between which every zone has a date."""
 
 
-def read_times(table: Table, name: str, options: ReadOptions) -> "Times | tuple[BadStamp, ...]":
+def read_times(table: Table, name: str, options: ReadOptions) -> Times | BadStamps:
     """The stamps of the time column, or all cells that are none.
 
     A step shorter than a day, where it is given, has stamps of a time zone counted in UTC.
@@ -192,10 +193,7 @@ def read_times(table: Table, name: str, options: ReadOptions) -> "Times | tuple[
     column = table.fetch(name)
     missing = column.is_null().to_numpy()
     if missing.any():
-        return tuple(
-            BadStamp(row, "", "the stamp is missing", "fill it in or remove the row")
-            for row in np.flatnonzero(missing).tolist()
-        )
+        return _name_bad(missing, "the stamp is missing", "fill it in or remove the row")
     dtype = column.dtype
     if dtype == nw.Date:
         return Times(column.to_numpy().astype("datetime64[us]"), "date")
@@ -204,10 +202,7 @@ def read_times(table: Table, name: str, options: ReadOptions) -> "Times | tuple[
             return _in_zone(Times(column.to_numpy().astype("datetime64[us]"), "datetime"), options)
         count = column.dt.timestamp("ms").to_numpy()
         if (beyond := (count < _CALENDAR[0]) | (count > _CALENDAR[1])).any():
-            return tuple(
-                BadStamp(row, "", "the stamp is beyond the calendar, which goes from the year 1 to 9999", "mend it")
-                for row in np.flatnonzero(beyond).tolist()
-            )
+            return _name_bad(beyond, "the stamp is beyond the calendar, which goes from the year 1 to 9999", "mend it")
         wall = column.dt.replace_time_zone(None).to_numpy().astype("datetime64[us]")
         if _is_daily(wall, options):
             return Times(wall, "datetime", dtype.time_zone)
@@ -281,25 +276,16 @@ def stamp_problems(table: Table, name: str, bad: Sequence[BadStamp]) -> list[Pro
     return problems
 
 
-def _read_counts(name: str, numbers: Stamps, options: ReadOptions) -> "Times | tuple[BadStamp, ...]":
+def _read_counts(name: str, numbers: Stamps, options: ReadOptions) -> Times | BadStamps:
     """Integer time, or what whole numbers spell: days such as 20240131, years, seconds since 1970 and their parts."""
-    if numbers.dtype.kind == "f":
-        whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
-        if not whole.all():
-            advice = f"{_ISO_HELP}, or name another time column with time_col (--time-col)"
-            return tuple(
-                BadStamp(row, f"{numbers[row]!s}", f"{numbers[row]!s} is not a stamp",
-                         f"integer time needs whole numbers, else {advice}", "--time-col")
-                for row in np.flatnonzero(~whole).tolist()
-            )  # fmt: skip
-    beyond = np.flatnonzero(np.abs(numbers.astype(np.float64)) >= 2.0**63)
-    if len(beyond):
-        return tuple(
-            BadStamp(row, f"{numbers[row]!s}", f"{numbers[row]!s} is beyond the whole numbers of 64 bits",
-                     "count from a later moment, or name another time column with time_col (--time-col)", "--time-col")
-            for row in beyond.tolist()
-        )  # fmt: skip
-    numbers = numbers.astype(np.int64)
+    given, other = numbers, "or name another time column with time_col (--time-col)"
+    if given.dtype.kind == "f" and (split := ~np.isfinite(given) | (given != np.floor(given))).any():
+        advice = f"integer time needs whole numbers, else {_ISO_HELP}, {other}"
+        return _name_bad(split, "is not a stamp", advice, "--time-col", lambda row: f"{given[row]!s}")
+    if (beyond := np.abs(given.astype(np.float64)) >= 2.0**63).any():
+        why, advice = "is beyond the whole numbers of 64 bits", f"count from a later moment, {other}"
+        return _name_bad(beyond, why, advice, "--time-col", lambda row: f"{given[row]!s}")
+    numbers = given.astype(np.int64)
     if (written := moments_in(numbers)) is not None:
         return Times(written[0], "text", format=written[1])
     # A step in whole numbers says that they are not dates.
@@ -321,24 +307,17 @@ def _read_counts(name: str, numbers: Stamps, options: ReadOptions) -> "Times | t
     return Times(moments, "integer", format=f"{_UNIX_FORMAT}{unit}")
 
 
-def _in_zone(times: Times, options: ReadOptions) -> "Times | tuple[BadStamp, ...]":
+def _in_zone(times: Times, options: ReadOptions) -> Times | BadStamps:
     """Stamps that were written without a time zone in the one that is given; days stay as they are."""
     if options.timezone is None or times.timezone is not None or times.values.dtype.kind != "M":
         return times
     if _is_daily(times.values, options):
         return times
     moments = to_utc(times.values, options.timezone)
-    skipped = np.flatnonzero(np.isnat(moments)).tolist()
-    if skipped:
-        return tuple(
-            BadStamp(
-                row,
-                show(times.values[row]),
-                f"{show(times.values[row])} does not exist in {options.timezone}, where clocks were put forward",
-                "correct it, or leave out timezone (--timezone)",
-            )
-            for row in skipped
-        )
+    if (skipped := np.isnat(moments)).any():
+        why = f"does not exist in {options.timezone}, where clocks were put forward"
+        advice = "correct it, or leave out timezone (--timezone)"
+        return _name_bad(skipped, why, advice, cell=lambda row: show(times.values[row]))
     return replace(times, values=moments, timezone=options.timezone, stored="utc", bare=True, wall=times.values)
 
 
@@ -356,9 +335,7 @@ def _is_daily(wall: Stamps, options: ReadOptions) -> bool:
     return bool(np.all(time_of_day == time_of_day[:1]))
 
 
-def _read_text(
-    table: Table, name: str, cells: list[str], options: ReadOptions, *, objects: bool
-) -> "Times | tuple[BadStamp, ...]":
+def _read_text(table: Table, name: str, cells: list[str], options: ReadOptions, *, objects: bool) -> Times | BadStamps:
     numbers = None if options.date_format else read_integers(cells)
     if numbers is not None:
         return _read_counts(name, numbers, options)
@@ -393,7 +370,7 @@ def _read_text(
     return Times(moments, kind, "UTC", "utc", shape, both)
 
 
-def _bad_stamps(cells: list[str], text: Unreadable, options: ReadOptions) -> tuple[BadStamp, ...]:
+def _bad_stamps(cells: list[str], text: Unreadable, options: ReadOptions) -> BadStamps:
     """The cells that are no stamps, with what to do about them."""
     # Whole numbers with words among them: only the words are out of place.
     whole = [row for row, cell in enumerate(cells) if read_integers([cell]) is not None]

@@ -1,7 +1,8 @@
 """Tables whose columns are stamps or times of day, turned so that each of these is a row."""
 
 import re
-from dataclasses import replace
+from collections.abc import Sequence
+from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -38,8 +39,6 @@ class Turned(NamedTuple):
 
 def turn_stamp_columns(table: Table) -> Turned | None:
     """A table whose columns are stamps, turned on its side; None where they are none."""
-    import narwhals as nw
-
     years = [name for name in table.names if re.fullmatch(r"(?:1[89]|20|21)\d\d", name)]
     stamps = years if len(years) >= _LEAST_STAMPS else [name for name in table.names if _is_stamp(name)]
     others = [name for name in table.names if name not in stamps]
@@ -53,8 +52,7 @@ def turn_stamp_columns(table: Table) -> Turned | None:
         names = [str(cell or "").strip() for cell in table.fetch(texts[0]).to_list()]
         totals = tuple(name for name in names if _TOTAL_OF_SERIES.fullmatch(name))
         table = table.select(np.array([row for row, name in enumerate(names) if name not in totals], dtype=np.int64))
-    columns = [table.fetch(name) for name in stamps]
-    rows = len(columns[0])
+    rows = len(table.fetch(stamps[0]))
     if stamps is years and len(others) == 1:
         parts = [part_of_year(str(cell)) for cell in table.fetch(others[0]).to_list()]
         if rows in (4, 12) and None not in parts and len({*parts}) == rows:
@@ -62,57 +60,43 @@ def turn_stamp_columns(table: Table) -> Turned | None:
     ids = texts or [name for name in others if table.fetch(name).n_unique() == rows][:1]
     if rows > 1 and not ids:
         return None
-    time, value = (YEAR_NAMES[0] if stamps is years else "date"), "value"
-    numeric = all(column.dtype.is_numeric() for column in columns)
-    cells = [cell if numeric or cell is None else str(cell) for row in zip(*columns, strict=True) for cell in row]
-    library = columns[0].implementation
-    turned = {time: stamps * rows, value: cells}
-    turned |= {name: [cell for cell in table.fetch(name).to_list() for _ in stamps] for name in ids}
-    series = {name: nw.new_series(name, column, backend=library) for name, column in turned.items()}
+    turned = _turn(table, ids, stamps)
+    turned[YEAR_NAMES[0] if stamps is years else "date"] = stamps * rows
+    turned["value"] = turned.pop("value")  # behind the stamps
     return Turned(
-        replace(
-            table,
-            names=(*ids, time, value),
-            fetch=series.__getitem__,
-            place=lambda row: f"{table.place(row // len(stamps))}, column {stamps[row % len(stamps)]!r}",
-            numeric=frozenset(),
-            reopen=None,
-            parsed={},
-        ),
+        table.rebuild(turned, lambda row: f"{table.place(row // len(stamps))}, column {stamps[row % len(stamps)]!r}"),
         tuple(ids) if rows > 1 else (),
         tuple(name for name in others if name not in ids),
         totals,
     )
 
 
+def _turn(table: Table, kept: Sequence[str], turned: Sequence[str]) -> dict[str, Sequence[object]]:
+    """The columns that are kept, each cell as often as there are columns to turn, and the cells of these as values."""
+    columns: dict[str, Sequence[object]] = {
+        name: [cell for cell in table.fetch(name).to_list() for _ in turned] for name in kept
+    }
+    return columns | {"value": [cell for row in zip(*_read_alike(table, turned), strict=True) for cell in row]}
+
+
+def _read_alike(table: Table, names: Sequence[str]) -> list[list[object]]:
+    """The cells of columns, all of them as text unless all are numbers."""
+    columns = [table.fetch(name) for name in names]
+    if all(column.dtype.is_numeric() for column in columns):
+        return [column.to_list() for column in columns]
+    return [[cell if cell is None else str(cell) for cell in column.to_list()] for column in columns]
+
+
 def _turn_years(table: Table, years: list[str], parts: list[str]) -> Table:
     """One series of a table with a column for each year and a row for each month or quarter."""
-    import narwhals as nw
-
-    order = np.argsort(parts)
-    columns = [table.fetch(year) for year in years]
-    cells = [column[int(row)] for column in columns for row in order]
+    order = np.argsort(parts).tolist()
+    cells = [column[row] for column in _read_alike(table, years) for row in order]
     # What is left of the last year is not missing: it has not come yet.
     count = max((place for place, cell in enumerate(cells, start=1) if cell not in (None, "")), default=0)
-    stamps = [f"{year}{parts[row]}" for year in years for row in order][:count]
-    library = columns[0].implementation
-    numeric = all(column.dtype.is_numeric() for column in columns)
-    values = [cell if numeric or cell is None else str(cell) for cell in cells[:count]]
-    series = {
-        name: nw.new_series(name, column, backend=library) for name, column in (("date", stamps), ("value", values))
-    }
-
-    def place(row: int) -> str:
-        return f"{table.place(int(order[row % len(order)]))}, column {years[row // len(order)]!r}"
-
-    return replace(
-        table,
-        names=("date", "value"),
-        fetch=series.__getitem__,
-        place=place,
-        numeric=frozenset(),
-        reopen=None,
-        parsed={},
+    stamps = [f"{year}{parts[row]}" for year in years for row in order]
+    return table.rebuild(
+        {"date": stamps[:count], "value": cells[:count]},
+        lambda row: f"{table.place(order[row % len(order)])}, column {years[row // len(order)]!r}",
     )
 
 
@@ -125,8 +109,6 @@ def turn_clock_columns(table: Table) -> tuple[Table, tuple[str, ...]] | None:
 
     It has a row for each part of each day, with the value in a column of its own.
     """
-    import narwhals as nw
-
     minutes = {name: minute for name in table.names if (minute := _minute_of(name)) is not None}
     order = sorted(minutes.values())
     parts = len(order)
@@ -140,26 +122,13 @@ def turn_clock_columns(table: Table) -> tuple[Table, tuple[str, ...]] | None:
     if len(days) != 1 or "value" in others:
         return None
     names = sorted(minutes, key=minutes.__getitem__)
-    columns = [table.fetch(name) for name in names]
     clocks = [f"{(minutes[name] - early) // 60:02d}:{(minutes[name] - early) % 60:02d}" for name in names]
-    numeric = all(column.dtype.is_numeric() for column in columns)
-    cells = [cell if numeric or cell is None else str(cell) for row in zip(*columns, strict=True) for cell in row]
-    turned: dict[str, list[object]] = {
-        name: [cell for cell in table.fetch(name).to_list() for _ in names] for name in others
-    }
+    turned = _turn(table, others, names)
     texts = [str(cell).removesuffix(" 00:00:00") for cell in turned[days[0]]]
-    turned[days[0]] = [f"{day} {clock}" for day, clock in zip(texts, clocks * len(columns[0]), strict=True)]
-    turned["value"] = cells
-    series = {name: nw.new_series(name, column, backend=columns[0].implementation) for name, column in turned.items()}
-    return replace(
-        table,
-        names=(*others, "value"),
-        fetch=series.__getitem__,
-        place=lambda row: f"{table.place(row // parts)}, column {names[row % parts]!r}",
-        numeric=frozenset(),
-        reopen=None,
-        parsed={},
-    ), tuple(names)
+    turned[days[0]] = [f"{day} {clock}" for day, clock in zip(texts, cycle(clocks), strict=False)]
+    return table.rebuild(turned, lambda row: f"{table.place(row // parts)}, column {names[row % parts]!r}"), tuple(
+        names
+    )
 
 
 def _minute_of(name: str) -> int | None:

@@ -75,7 +75,8 @@ class ColumnarFile:
                 rows, temporal = self._scan_with_polars() if has_polars() else self._scan_with_pyarrow()
         except ModuleNotFoundError as error:
             raise InputError(
-                f"{self.path} is {_ARTICLES[self.kind]} file, and reading one needs polars or pyarrow; install either."
+                f"{self.path} is {'a' if self.kind == 'parquet' else 'an'} {self.kind} file, and reading one needs "
+                "polars or pyarrow; install either."
             ) from error
         names = {name: name for name in temporal if not name.startswith(_PANDAS_INDEX)}
         index = next((name for name in temporal if name not in names and temporal[name]), None)
@@ -104,6 +105,3 @@ class ColumnarFile:
                 rows = sum(opened.get_batch(number).num_rows for number in range(opened.num_record_batches))
                 schema = opened.schema
         return rows, {column.name: pyarrow.types.is_temporal(column.type) for column in schema}
-
-
-_ARTICLES = {"parquet": "a parquet", "arrow": "an arrow"}

@@ -11,7 +11,7 @@ from rearview.core.wording import listing
 from rearview.data.io.csv import join_headers
 from rearview.data.io.table import Table, TableColumn, check_unique, has_polars
 
-Cell: TypeAlias = str | float | bool | datetime | date | time | timedelta
+WorkbookCell: TypeAlias = str | float | bool | datetime | date | time | timedelta
 _LEAST_ROWS = 3
 """Rows with cells from which on a sheet is taken for a table."""
 _MOST_ROWS_ABOVE = 30
@@ -32,7 +32,7 @@ def read_excel(path: Path, sheet: str | None) -> Table:
             f"{path} has no sheet {sheet!r}, which sheet (--sheet) names.{did_you_mean(sheet, names)} Its sheets are "
             f"{listing(names)}."
         )
-    name, rows = "", list[list[Cell]]()
+    name, rows = "", list[list[WorkbookCell]]()
     for one in names if sheet is None else [sheet]:
         cells = _read_sheet(path, sheets, one)
         if any(map(_count_filled, cells)) and not rows:
@@ -47,9 +47,9 @@ def read_excel(path: Path, sheet: str | None) -> Table:
     return _table_of(path, rows, (("sheet", told),) if sheet is None and len(names) > 1 else ())
 
 
-def _read_sheet(path: Path, sheets: Any, name: str) -> list[list[Cell]]:
+def _read_sheet(path: Path, sheets: Any, name: str) -> list[list[WorkbookCell]]:
     try:
-        rows: list[list[Cell]] = sheets.get_sheet_by_name(name).to_python(skip_empty_area=False)
+        rows: list[list[WorkbookCell]] = sheets.get_sheet_by_name(name).to_python(skip_empty_area=False)
     except Exception as error:  # the reader's own, of a sheet that is damaged or no table (a chart)
         raise InputError(
             f"{path}: sheet {name!r} can't be read ({str(error).splitlines()[0]}); save the data as CSV or parquet."
@@ -75,12 +75,12 @@ def _open_workbook(path: Path) -> Any:
         ) from error
 
 
-def _count_filled(row: Sequence[Cell]) -> int:
+def _count_filled(row: Sequence[WorkbookCell]) -> int:
     """How many cells of a row hold something."""
     return sum(cell != "" for cell in row)
 
 
-def _find_header(rows: list[list[Cell]]) -> int:
+def _find_header(rows: list[list[WorkbookCell]]) -> int:
     """The row of the names: the first that is text throughout and as long as most rows, else the first of two cells."""
     lengths = [count for count in map(_count_filled, rows) if count]
     usual = max(set(lengths), key=lengths.count)
@@ -93,7 +93,7 @@ def _find_header(rows: list[list[Cell]]) -> int:
     return next(number for number, row in enumerate(rows) if _count_filled(row) >= min(2, max(lengths)))
 
 
-def _table_of(path: Path, rows: list[list[Cell]], notes: tuple[tuple[str, str], ...]) -> Table:
+def _table_of(path: Path, rows: list[list[WorkbookCell]], notes: tuple[tuple[str, str], ...]) -> Table:
     top = _find_header(rows)
     header, body = rows[top], rows[top + 1 :]
     filled = [cell for cell in header if cell != ""]
@@ -129,7 +129,7 @@ def _table_of(path: Path, rows: list[list[Cell]], notes: tuple[tuple[str, str], 
     )
 
 
-def _column(name: str, cells: list[Cell]) -> TableColumn:
+def _column(name: str, cells: list[WorkbookCell]) -> TableColumn:
     """Numbers, stamps, or text where a column holds several kinds."""
     import narwhals as nw
 
@@ -151,7 +151,7 @@ def _moment(cell: object) -> datetime:
     return datetime(cell.year, cell.month, cell.day)
 
 
-def _text(cell: Cell) -> str:
+def _text(cell: WorkbookCell) -> str:
     """A cell as a person would write it: 3 for 3.0, 2024-01-31 for a day."""
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))

@@ -6,7 +6,7 @@ are fetched one by one so that a file much larger than a column is never in memo
 
 import importlib.util
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -100,6 +100,22 @@ class Table:
             reopen=None
             if reopen is None
             else lambda text, index: reopen(text, index).add_column(name, cells, last=last),
+            parsed={},
+        )
+
+    def rebuild(self, columns: Mapping[str, Sequence[object]], place: Callable[[int], str]) -> "Table":
+        """A table of other rows, made from the cells of this one; `place` says where in the file a row comes from."""
+        import narwhals as nw
+
+        library = self.fetch(self.names[0]).implementation
+        series = {name: nw.new_series(name, cells, backend=library) for name, cells in columns.items()}
+        return replace(
+            self,
+            names=tuple(series),
+            fetch=series.__getitem__,
+            place=place,
+            numeric=frozenset(),
+            reopen=None,
             parsed={},
         )
 

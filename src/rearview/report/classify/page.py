@@ -13,6 +13,7 @@ from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.estimators.classify.portfolio.portfolio import Standing
 from rearview.report.common import text
+from rearview.report.common.page import fill
 from rearview.report.common.payload import encode_curves, round_digits
 from rearview.report.common.summary import BUDGET, Content, Summary, Tile
 from rearview.report.common.tables import Cell, Table
@@ -102,6 +103,7 @@ class ClassificationSummary(Summary):
                 "leaderboard": self._leaderboard().html("Leaderboard of the members") if self.leaderboard else "",
                 "no_leaderboard": not self.leaderboard,
                 "no_training": not self.curves,
+                "examples": fill("examples.html", {"class_word": "True class"}),
             },
             tiles=self._tiles(),
             scripts=SCRIPTS,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from rearview.core.wording import quantity
 from rearview.report.classify.page import Example, encode_examples
 from rearview.report.common import text
+from rearview.report.common.page import fill
 from rearview.report.common.summary import BUDGET, Content, Summary, Tile
 from rearview.report.common.tables import Cell, Table
 
@@ -50,6 +51,7 @@ class PredictionSummary(Summary):
             parts={
                 "classes": self._class_table().html("Predictions of each class"),
                 "unsure": self._unsure_table().html("The least certain cases"),
+                "examples": fill("examples.html", {"class_word": "Predicted class"}),
             },
             tiles=self._tiles(),
             scripts=SCRIPTS,

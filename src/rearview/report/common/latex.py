@@ -35,7 +35,7 @@ _BREAKS = re.compile(r"(?<=[\s=_:+/])|(?<=\w\()")
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TexCell:
     """One cell: its LaTeX, the text a reader sees, and plain text beside it in smaller type."""
 
     code: str
@@ -77,15 +77,15 @@ def breakable(words: str) -> str:
     return " ".join(r"\allowbreak{}".join(map(tex, filter(None, _BREAKS.split(word)))) for word in words.split())
 
 
-def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], words: frozenset[int]) -> str:
+def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[TexCell]], words: frozenset[int]) -> str:
     """A table of cells below heads, which are plain text; columns of `words` may be broken into lines."""
     columns = [[row[place] for row in rows] for place in range(len(heads))]
     first = [
-        Cell(tex(head), head) if place in words else _stack(head, columns[place]) for place, head in enumerate(heads)
+        TexCell(tex(head), head) if place in words else _stack(head, columns[place]) for place, head in enumerate(heads)
     ]
     size, line, form, lines = _lay_out([[head, *column] for head, column in zip(first, columns, strict=True)], words)
 
-    def row(cells: Sequence[Cell]) -> str:
+    def row(cells: Sequence[TexCell]) -> str:
         beside = [f" {{{size.smaller} {tex(cell.beside)}}}" if cell.beside else "" for cell in cells]
         return " & ".join(cell.code + small for cell, small in zip(cells, beside, strict=True)) + r" \\"
 
@@ -101,17 +101,17 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], wo
     return "\n".join([*opening, *top, *body, r"\end{tabular}", r"\end{table}"])
 
 
-def _stack(head: str, below: Sequence[Cell]) -> Cell:
+def _stack(head: str, below: Sequence[TexCell]) -> TexCell:
     """The head of a column of numbers, in as many lines as it takes to be little wider than they are."""
     widest = math.ceil(max((cell.length for cell in below), default=0))
     lines = textwrap.wrap(head, max(widest, 9), break_long_words=False, break_on_hyphens=False)
     if len(lines) < 2:
-        return Cell(tex(head), head)
+        return TexCell(tex(head), head)
     stack = r" \\ ".join(map(tex, lines))
-    return Cell(rf"\begin{{tabular}}[b]{{@{{}}r@{{}}}}{stack}\end{{tabular}}", max(lines, key=_length))
+    return TexCell(rf"\begin{{tabular}}[b]{{@{{}}r@{{}}}}{stack}\end{{tabular}}", max(lines, key=_length))
 
 
-def _lay_out(columns: Sequence[Sequence[Cell]], words: frozenset[int]) -> tuple[_Size, float, str, int]:
+def _lay_out(columns: Sequence[Sequence[TexCell]], words: frozenset[int]) -> tuple[_Size, float, str, int]:
     """(type, points of a line, form of the columns, lines of the rows): the largest type in which the cells fit a page
     upright, else on its side, or the smallest there is."""
     whole = [max(cell.length for cell in column) for column in columns]

@@ -1,7 +1,6 @@
 """A run as a page of Markdown, short enough for a pull request or an e-mail: verdict, tables, settings, command."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from rearview.core.files import write_atomically
@@ -28,15 +27,14 @@ def render(summary: Summary) -> str:
     facts = Table("", ("Data", ""), tuple((Cell(name), Cell(value)) for name, value in summary.data.lines()), {1})
     lines += ["## Data and settings", "", facts.markdown(), ""]
     if summary.settings:
-        lines += [Table("", ("Setting", "Value", "Why"), tuple(_setting_rows(summary)), {1, 2}).markdown(), ""]
+        rows = tuple(
+            (Cell(f"{section}: {name}"), Cell(text.setting(value)), Cell(reason))
+            for section, settings in summary.settings.items()
+            for name, (value, reason) in settings.items()
+        )
+        lines += [Table("", ("Setting", "Value", "Why"), rows, {1, 2}).markdown(), ""]
     # A fence is longer than any run of its letter in what it holds.
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", summary.command)), default=0))
     lines += ["## Make it again", "", f"{fence}sh", summary.command, fence, ""]
     made = f"rearview {summary.version}, {summary.created}, {text.duration(summary.seconds)} on {summary.device}"
     return "\n".join([*lines, f"{escape_markdown(made)}.", ""])
-
-
-def _setting_rows(summary: Summary) -> Iterator[tuple[Cell, ...]]:
-    for section, settings in summary.settings.items():
-        for name, (value, reason) in settings.items():
-            yield Cell(f"{section}: {name}"), Cell(text.setting(value)), Cell(reason)

@@ -62,7 +62,7 @@ def _render(summary: Summary, content: Content) -> str:
     script = _inline("\n".join(_asset(name) for name in (*content.scripts, "tips.js")))
     digests = [base64.b64encode(hashlib.sha256(each.encode("utf-8")).digest()).decode() for each in (plotly, script)]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return _fill(
+    return fill(
         "shell.html",
         {
             "title": escape(summary.title),
@@ -75,7 +75,7 @@ def _render(summary: Summary, content: Content) -> str:
             "base-uri 'none'",
             "style": _asset("report.css"),
             "headline": content.lead + _headline(content.tiles),
-            "body": _fill(content.template, {"training": _training(summary.curves), **content.parts}),
+            "body": fill(content.template, {"training": _training(summary.curves), **content.parts}),
             "facts": _definitions("facts", summary.data.lines()),
             "findings": _findings(summary.findings),
             "settings": _settings(summary.settings),
@@ -90,7 +90,8 @@ def _render(summary: Summary, content: Content) -> str:
     )
 
 
-def _fill(template: str, parts: Mapping[str, str | bool]) -> str:
+def fill(template: str, parts: Mapping[str, str | bool]) -> str:
+    """A template of the assets with its places filled; True becomes the attribute that hides a section."""
     words = {name: part if isinstance(part, str) else " hidden" if part else "" for name, part in parts.items()}
     return Template(_asset(template)).substitute(words)
 

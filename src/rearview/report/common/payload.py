@@ -59,7 +59,7 @@ def stamp_numbers(stamps: Stamps) -> NDArray[np.int64]:
     return stamps.astype("datetime64[ms]").astype(np.int64)
 
 
-class Axes:
+class StampAxes:
     """Arrays of stamps, each stored once."""
 
     def __init__(self) -> None:

@@ -152,8 +152,8 @@ def _markdown_cell(cell: Cell) -> str:
     return f"{inner} {escape_markdown(cell.beside)}" if cell.beside else inner
 
 
-def _tex_cell(cell: Cell, breaks: bool) -> latex.Cell:
+def _tex_cell(cell: Cell, breaks: bool) -> latex.TexCell:
     words = cell.whole or cell.text
     inner = latex.breakable(words) if breaks else latex.tex(words)
     inner = {"best": rf"\textbf{{{inner}}}", "second": rf"\underline{{{inner}}}", "": inner}[cell.mark]
-    return latex.Cell(inner, words, cell.beside)
+    return latex.TexCell(inner, words, cell.beside)

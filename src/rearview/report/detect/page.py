@@ -16,7 +16,7 @@ from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.estimators.detect.portfolio.portfolio import Standing
 from rearview.report.common import text
-from rearview.report.common.payload import Axes, encode_curves, round_digits
+from rearview.report.common.payload import StampAxes, encode_curves, round_digits
 from rearview.report.common.summary import BUDGET, Content, DataFacts, Stamps, Summary, Tile, Values
 from rearview.report.common.tables import Cell, Table, html_table
 from rearview.report.detect.levels import ABOVE, BELOW, count_days, try_levels
@@ -186,7 +186,7 @@ def encode(summary: DetectionSummary, budget: int = BUDGET) -> tuple[dict[str, o
     if any(len(drawn) < len(entity.stamps) for drawn, entity in zip(rows, summary.entities, strict=True)):
         thinned = f"Long series are drawn at about {most:,} rows, their peaks kept; nothing else is thinned."
         notes = (thinned, *notes)
-    axes = Axes()
+    axes = StampAxes()
     return {
         "time": {"integer": summary.entities[0].stamps.dtype.kind != "M", "name": summary.data.time_name},
         "channels": list(summary.channels),
@@ -220,7 +220,7 @@ def _fit(rows: list[int], channels: int, budget: int) -> tuple[int, int, tuple[s
     return count, shown, (said,) if parts else ()
 
 
-def _encode_entity(entity: EntityView, rows: Rows, channels: int, axes: Axes) -> dict[str, object]:
+def _encode_entity(entity: EntityView, rows: Rows, channels: int, axes: StampAxes) -> dict[str, object]:
     largest = np.argsort(-entity.shares, kind="stable")[:channels].tolist()
 
     def at(row: int) -> int:

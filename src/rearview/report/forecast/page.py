@@ -18,7 +18,7 @@ from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.estimators.auto.ensemble import Standing
 from rearview.report.common import text
-from rearview.report.common.payload import DIGITS, Axes, encode_curves, round_digits, stamp_numbers
+from rearview.report.common.payload import DIGITS, StampAxes, encode_curves, round_digits, stamp_numbers
 from rearview.report.common.summary import BUDGET, Content, DataFacts, Summary, Tile
 from rearview.report.common.tables import Cell, Table, html_cells, html_table
 from rearview.report.forecast.views import (
@@ -272,7 +272,7 @@ def _input_table(inputs: Sequence[InputUse]) -> str:
 def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
     """(the data of the page, sentences about what was left off to stay within the budget)."""
     views, windows, notes = _fit(summary.series, max(1, budget - ROW * (len(summary.series) - 1)))
-    axes = Axes()
+    axes = StampAxes()
     models = summary.models
     lead = summary.lead
     integer = summary.series[0].forecast.stamps.dtype.kind != "M"
@@ -366,7 +366,7 @@ def _count(models: Mapping[str, Prediction]) -> int:
     return sum(len(each.mean) * (1 + 2 * len(each.intervals)) for each in models.values())
 
 
-def _encode_series(view: SeriesView, windows: int, axes: Axes) -> dict[str, object]:
+def _encode_series(view: SeriesView, windows: int, axes: StampAxes) -> dict[str, object]:
     digits = _digits(view)
     drawn: dict[str, object] = {"words": view.outlook.sentence} if view.outlook else {}
     if view.inputs:
@@ -394,7 +394,7 @@ def _encode_series(view: SeriesView, windows: int, axes: Axes) -> dict[str, obje
     }
 
 
-def _encode_component(one: Component, axes: Axes) -> dict[str, object]:
+def _encode_component(one: Component, axes: StampAxes) -> dict[str, object]:
     where: dict[str, object] = {"phases": one.phases}
     if one.stamps is not None:
         where = {"at": axes.add(one.stamps)} if len(one.stamps) else {}
