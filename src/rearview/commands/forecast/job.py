@@ -400,9 +400,7 @@ class _AutoTask:
 
     def describe(self) -> list[str]:
         """The portfolio's plan."""
-        options = self._options()
-        candidates, sample, windows, seasons = portfolio.choose_candidates(self.panel, self._spec, options)
-        return [options.describe(candidates, sample, self.panel, windows, seasons)]
+        return [portfolio.Contest.of(self.panel, self._spec, self._options()).describe()]
 
     def run(self, left: Sequence[str] = ()) -> list[ModelResult]:
         """Fit the portfolio, forecast with it, and give its backtest before those of its members."""
