@@ -24,6 +24,7 @@ from rearview.bench.analysis.leaderboard import Board, Entry, read_measure
 from rearview.bench.analysis.statistics import Interval, student_interval
 from rearview.bench.rows.row import Row
 from rearview.bench.tasks import FORECASTING
+from rearview.core.wording import align
 
 CONTROLS = ("zero", "identity", "uniform", "fixed")
 LEVEL = 0.95
@@ -187,19 +188,12 @@ def table(ablation: Ablation) -> list[str]:
         interval = "-" if arm.against is None else str(arm.against)
         costs = [str(arm.seeds), f"{arm.parameters:,}", f"{arm.seconds:,.1f}"]
         cells.append([arm.name, f"{arm.error:.4f}", f"{arm.validation:.4f}", mean, interval, *costs])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in cells]
-    return ["  ".join(line).rstrip() for line in lines]
-
-
-def _yardstick(arms: dict[str, list[Row]]) -> str:
-    """The control with the least mean validation loss; empty where there is none."""
-    controls = {name: _mean_validation(rows) for name, rows in arms.items() if rows[0].attention in CONTROLS}
-    return min(controls, key=controls.__getitem__, default="")
+    return align(cells, right=range(1, len(cells[0])))
 
 
 def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int, level: float) -> Ablation:
-    yard = _yardstick(arms)
+    validation = {name: float(np.mean([row.validation_loss for row in rows])) for name, rows in arms.items()}
+    yard = min((name for name in arms if arms[name][0].attention in CONTROLS), key=validation.__getitem__)
     errors = {name: _errors_by_seed(rows, place.horizons) for name, rows in arms.items()}
     made = {}
     for name, rows in arms.items():
@@ -210,7 +204,7 @@ def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int, level: f
             name=name,
             attention=rows[0].attention,
             error=float(np.mean([_error(row) for row in rows])),
-            validation=_mean_validation(rows),
+            validation=validation[name],
             seeds=len(errors[name]),
             parameters=round(np.mean([row.parameters for row in rows])),
             seconds=float(np.mean([row.train_seconds for row in rows])),
@@ -246,7 +240,3 @@ def _errors_by_seed(rows: Sequence[Row], horizons: Sequence[int]) -> dict[int, N
 def _error(row: Row) -> float:
     value = read_measure(FORECASTING, row, FORECASTING.deciding_measure(row.protocol))
     return math.nan if value is None else value
-
-
-def _mean_validation(rows: Sequence[Row]) -> float:
-    return float(np.mean([row.validation_loss for row in rows]))

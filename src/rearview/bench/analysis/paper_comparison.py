@@ -146,8 +146,24 @@ def compare(experiment: Experiment, rows: Sequence[RunRow], protocol: str | None
             for number in numbers:
                 short = "" if number is None or not ours else _shortfall(task, experiment, cell, ours, made)
                 for metric in _metrics(task, number, wanted):
-                    comparison = _comparison(task, experiment, cell, number, metric, ours)
-                    comparisons.append(replace(comparison, broken=broken, shortfall=short, apart=apart))
+                    # MICA judges in original units; every other paper on the standardised scale.
+                    values = _values(ours, metric, original=experiment.paper == "mica")
+                    guessed = _values(ours, task.chance[metric]) if metric in task.chance else []
+                    comparisons.append(
+                        Comparison(
+                            cell=cell,
+                            number=number,
+                            metric=metric,
+                            rows=ours,
+                            mean=float(np.mean(values)) if values else None,
+                            std=float(np.std(values, ddof=1)) if len(values) > 1 else None,
+                            broken=broken,
+                            shortfall=short,
+                            lower_is_better=task.lower_is_better,
+                            chance=float(np.mean(guessed)) if guessed else None,
+                            apart=apart,
+                        )
+                    )
     return comparisons
 
 
@@ -170,24 +186,6 @@ def _differences(task: Task, cell: Cell, rows: Sequence[RunRow]) -> dict[int, tu
         usual = cell.loss is not None or _has_loss(row, _declared_losses(row.protocol)[0])
         found[id(row)] = apart if usual else (f"loss={row.loss}", *apart)
     return found
-
-
-def _comparison(
-    task: Task, experiment: Experiment, cell: Cell, number: Number | None, metric: str, rows: tuple[RunRow, ...]
-) -> Comparison:
-    # MICA judges in original units; every other paper on the standardised scale.
-    values = _values(rows, metric, original=experiment.paper == "mica")
-    guessed = _values(rows, task.chance[metric]) if metric in task.chance else []
-    return Comparison(
-        cell,
-        number,
-        metric,
-        rows,
-        float(np.mean(values)) if values else None,
-        float(np.std(values, ddof=1)) if len(values) > 1 else None,
-        lower_is_better=task.lower_is_better,
-        chance=float(np.mean(guessed)) if guessed else None,
-    )
 
 
 def _values(rows: Sequence[RunRow], metric: str, original: bool = False) -> list[float]:
