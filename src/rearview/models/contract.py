@@ -31,7 +31,7 @@ Real = RealSteps | None
 """False where a window reaches back before its series began; None: nowhere."""
 Steps = Float[Tensor, "batch target steps"]
 Logits = Float[Tensor, "batch classes"]
-Answer = Steps | Logits
+Output = Steps | Logits
 Asks = Literal["steps", "window", "classes"]
 _LEAST = {"channels": 1, "lookback": 1, "steps": 1, "marks": 0, "future": 0, "classes": 0, "statics": 0}
 """The sizes of a shape, and the least that each can be."""
@@ -202,7 +202,7 @@ class Model(nn.Module, ABC):
         return "softmax" if attention is None else attention
 
     @abstractmethod
-    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Output:
         """The steps, window or logits asked for; `mask` is False where a window begins before its series."""
 
     def weights(

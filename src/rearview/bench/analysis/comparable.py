@@ -179,7 +179,7 @@ def _spell(own: Facts, every: Sequence[Facts]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnsweredExperiment:
     """The runs of one network that an experiment of ours asks for."""
 
     experiment: Experiment
@@ -187,7 +187,7 @@ class Answer:
     """By the experiment's name for them: their entries, the blocks in the same order."""
 
 
-def find_answers(task: Task, entries: Sequence[Entry]) -> list[Answer]:
+def find_answers(task: Task, entries: Sequence[Entry]) -> list[AnsweredExperiment]:
     """The experiments of ours that one network's entries under one protocol answer: every arm ran on every block.
 
     Those whose arms differ in their mechanisms are meant; a run counts where its training is the experiment's. The arms
@@ -203,7 +203,7 @@ def find_answers(task: Task, entries: Sequence[Entry]) -> list[Answer]:
             for cell in (replace(cell, attention=SOFTMAX) for cell in cells):
                 with_softmax += [] if cell in with_softmax else [cell]
             arms = _complete_arms(with_softmax, entries) or _complete_arms(cells, entries)
-            answers += [Answer(experiment, arms)] if arms else []
+            answers += [AnsweredExperiment(experiment, arms)] if arms else []
     return answers
 
 

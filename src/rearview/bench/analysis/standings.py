@@ -92,7 +92,7 @@ class Standing:
         return min(len(entry.rows) for same in self.entries.values() for entry in same)
 
     @property
-    def significant(self) -> tuple[statistics.Pair, ...]:
+    def significant(self) -> tuple[statistics.PairTest, ...]:
         """The pairs that differ significantly; none where some were trained for longer than others."""
         return () if budget.is_unfair(self.uneven) else self.judgement.significant
 

@@ -12,7 +12,7 @@ from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.costs import COST
 from rearview.bench.rows.row import Facts, RunRow
 from rearview.bench.runs import tuning
-from rearview.bench.runs.sweep import Over, Plan, Run, first_process, sweep
+from rearview.bench.runs.sweep import Over, Run, SweepPlan, first_process, sweep
 from rearview.commands.console import output, print_lines, progress_stream, say
 from rearview.commands.experiments import AnyCell, possible_runs, training_lines
 from rearview.commands.reproduce.table import comparison_table, cost_table
@@ -128,7 +128,7 @@ def reproduce_command(
             continue
         reached = True
         if not only_compare:
-            plan = Plan(
+            plan = SweepPlan(
                 results=place,
                 seeds=tuple(range(experiment.first_seed, experiment.first_seed + options.seeds)),
                 protocol=declared.name,
@@ -156,7 +156,7 @@ def reproduce_command(
     return exit_code(made, first)
 
 
-def _plan_runs(plan: Plan, cells: Sequence[Cell]) -> list[Run]:
+def _plan_runs(plan: SweepPlan, cells: Sequence[Cell]) -> list[Run]:
     """The runs of some cells, refused where none can begin; where some can, the others become rows that say why not."""
     # A table's own training gives way to what is asked for, as presets do.
     runs = plan.runs(replace(cell, training={**cell.training, **(plan.training or {})}) for cell in cells)

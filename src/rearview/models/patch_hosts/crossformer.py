@@ -37,7 +37,7 @@ from rearview.models.blocks.encoder import Encoder, ReadWindow
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import Block, BlockSettings, FeedBlock, norm
 from rearview.models.blocks.tokens import channel_groups, merged_tokens, patch_tokens, segment_tokens
-from rearview.models.contract import Answer, Axes, Marks, ModelClaims, Past, Real, RealSteps, Shape, Steps
+from rearview.models.contract import Axes, Marks, ModelClaims, Output, Past, Real, RealSteps, Shape, Steps
 
 Scale = tuple[Tensor, Tensor | None]
 """Tokens [batch, channel, segment, width] and which of them are real; from scale to scale there are fewer segments."""
@@ -134,7 +134,7 @@ class Network(Encoder):
     def detokenise(self, tokens: Tokens) -> Steps:
         return self.head(tokens.flatten(2))
 
-    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Output:
         window = self.read(past, past_marks, future_marks, mask)
         scales = self._scales(window)
         if isinstance(self.head, Classes):
