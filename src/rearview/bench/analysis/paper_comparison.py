@@ -25,7 +25,7 @@ from rearview.bench.analysis.candidates import name_candidates, protocol_default
 from rearview.bench.analysis.leaderboard import Score, failed_runs, latest_runs
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.published import Number
-from rearview.bench.rows.identity import identity, loss_of, tried_candidates, with_defaults
+from rearview.bench.rows.identity import Search, identity, loss_of, with_defaults
 from rearview.bench.rows.row import ClassificationRow, DetectionRow, Facts, Row, RunRow, as_json
 from rearview.bench.runs.request import Part
 from rearview.bench.tasks import Task
@@ -247,7 +247,7 @@ def _choose_by_search(rows: Sequence[RunRow], lookback: int | None = None) -> li
         made.setdefault((*_beside_the_search(row), row.seed), []).append(row)
     groups: dict[tuple[object, ...], list[Row]] = {}
     for (*beside, _), searches in made.items():
-        space = frozenset((row.lookback, as_json(tried_candidates(row.configuration))) for row in searches)
+        space = frozenset((row.lookback, as_json(Search.of(row.configuration).tried)) for row in searches)
         # A loss that is no number comes last.
         at_one = [row for row in searches if row.lookback == lookback] or searches
         best = min(at_one, key=lambda row: row.validation_loss if math.isfinite(row.validation_loss) else math.inf)
@@ -334,7 +334,7 @@ def _matches_forecast(row: Row, cell: Cell) -> bool:
     if bool(cell.candidates) != ("candidates" in searched) or bool(cell.tuning) != ("tuner" in searched):
         return False
     wanted = json.loads(as_json({"name": "", **_wanted_mechanism(cell.model, cell.attention)}))
-    if any(key in candidate for candidate in tried_candidates(row.configuration) for key in wanted):
+    if any(key in candidate for candidate in Search.of(row.configuration).tried for key in wanted):
         return False
     made = {**json.loads(row.attention_settings), "name": row.attention}
     return all(made.get(key) == value for key, value in wanted.items())
@@ -399,7 +399,7 @@ def _count_tried(cell: Cell, rows: Sequence[RunRow]) -> int:
     tried = [
         {**json.loads(row.attention_settings), **candidate}
         for row in rows
-        for candidate in tried_candidates(row.configuration)
+        for candidate in Search.of(row.configuration).tried
     ]
     return sum(any(wanted.items() <= one.items() for one in tried) for wanted in cell.candidates)
 
