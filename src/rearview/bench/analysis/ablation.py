@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from rearview.bench.analysis import budget
 from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.comparable import group_by_footing
-from rearview.bench.analysis.leaderboard import Board, Entry, read_measure
+from rearview.bench.analysis.leaderboard import Board, read_measure
 from rearview.bench.analysis.statistics import Interval, student_interval
 from rearview.bench.rows.row import Row
 from rearview.bench.tasks import FORECASTING
+from rearview.core.grouping import group_by
 from rearview.core.wording import align
 
 CONTROLS = ("zero", "identity", "uniform", "fixed")
@@ -125,13 +126,9 @@ def compare_arms(rows: Sequence[Row], level: float = LEVEL) -> list[Ablation]:
 
 def find_ablations(boards: Sequence[Board], level: float = LEVEL) -> list[Ablation]:
     """The ablations that leaderboards hold: runs of a network in a place that differ in their attention alone."""
-    networks: dict[tuple[str, str], list[Entry]] = defaultdict(list)
-    for board in boards:
-        for entry in board.entries:
-            if board.task is FORECASTING:
-                networks[board.protocol, entry.model].append(entry)
     groups: list[tuple[str, list[Row]]] = []
-    for entries in networks.values():
+    forecasts = (entry for board in boards if board.task is FORECASTING for entry in board.entries)
+    for entries in group_by(forecasts, lambda entry: (entry.protocol, entry.model)).values():
         if any(entry.attention in CONTROLS for entry in entries):
             for group in group_by_footing(entries):
                 rows = [row for entry in group.entries for row in entry.rows if isinstance(row, Row)]
@@ -143,10 +140,7 @@ def _compare(groups: Sequence[tuple[str, Sequence[Row]]], level: float) -> list[
     """The ablations of rows on several footings, with intervals that hold together."""
     kept: list[tuple[str, Place, dict[str, list[Row]]]] = []
     for footing, rows in groups:
-        networks: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
-        for row in rows:
-            if has_error(row):
-                networks[row.dataset, row.model, row.lookback].append(row)
+        networks = group_by(filter(has_error, rows), lambda row: (row.dataset, row.model, row.lookback))
         for place, own in networks.items():
             kept += [(footing, Place(*place, tuple(same)), arms) for same, arms in _pool_horizons(own)]
     count = sum(len(arms) - 1 for _, _, arms in kept)
@@ -157,11 +151,9 @@ def _pool_horizons(rows: Sequence[Row]) -> list[tuple[list[int], dict[str, list[
     """(horizons, the rows of each arm there) of a network on a data set: all horizons together where every arm has
     the same ones, else each by itself; those without a control, or anything else, are left out."""
     horizons = sorted({row.horizon for row in rows})
-    arms: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        arms[spell_mechanism(row)].append(row)
+    arms = group_by(rows, spell_mechanism)
     if all({row.horizon for row in own} == set(horizons) for own in arms.values()):
-        return [(horizons, dict(arms))] if _has_both(arms) else []
+        return [(horizons, arms)] if _has_both(arms) else []
     pools = [
         (one, {name: [row for row in own if row.horizon == one] for name, own in arms.items()}) for one in horizons
     ]

@@ -22,6 +22,7 @@ from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.rows.identity import parse_column
 from rearview.bench.rows.row import Facts, Row, as_json
 from rearview.bench.tasks import Task
+from rearview.core.grouping import group_by
 from rearview.data.datasets.catalogue import recording_of
 
 Block = tuple[str, int | None, int] | tuple[str, int | None]
@@ -209,9 +210,7 @@ def find_answers(task: Task, entries: Sequence[Entry]) -> list[AnsweredExperimen
 
 def _complete_arms(cells: Sequence[Cell], entries: Sequence[Entry]) -> dict[str, tuple[Entry, ...]]:
     """The entries of each arm, those of a block on one footing; none where some block has no footing with every arm."""
-    blocks: dict[tuple[object, ...], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        blocks[cell.dataset, cell.horizon, cell.lookback if cell.horizon else None].append(cell)
+    blocks = group_by(cells, lambda cell: (cell.dataset, cell.horizon, cell.lookback if cell.horizon else None))
     chosen: dict[str, tuple[Entry, ...]] = defaultdict(tuple)
     for arms in blocks.values():
         complete = [made for made in _arms_by_footing(arms, entries) if len(made) == len(arms)]

@@ -30,6 +30,7 @@ from rearview.bench.rows.row import ClassificationRow, DetectionRow, Facts, Row,
 from rearview.bench.runs.request import Part
 from rearview.bench.tasks import Task
 from rearview.core.errors import SettingsError
+from rearview.core.grouping import group_by
 
 SHARE = 0.02
 RULE = (
@@ -217,12 +218,8 @@ def _choose_lookbacks(cells: Sequence[Cell], rows: Sequence[RunRow]) -> dict[tup
     It is that of the least mean validation loss over the horizons with runs at every look-back; there is none where no
     horizon has them.
     """
-    families: dict[tuple[str, str, str], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        if cell.among:
-            families[_family(cell)].append(cell)
     chosen = {}
-    for family, same in families.items():
+    for family, same in group_by((cell for cell in cells if cell.among), _family).items():
         losses: dict[int, list[float]] = defaultdict(list)
         for cell in same:
             places = (cell, *cell.among)
@@ -241,12 +238,9 @@ def _choose_by_search(rows: Sequence[RunRow], lookback: int | None = None) -> li
 
     Rows trained in other ways, and seeds that were chosen from other settings, stand apart.
     """
-    made: dict[tuple[object, ...], list[Row]] = {}
-    for row in rows:
-        assert isinstance(row, Row)
-        made.setdefault((*_beside_the_search(row), row.seed), []).append(row)
+    forecasts = [row for row in rows if isinstance(row, Row)]
     groups: dict[tuple[object, ...], list[Row]] = {}
-    for (*beside, _), searches in made.items():
+    for (*beside, _), searches in group_by(forecasts, lambda row: (*_beside_the_search(row), row.seed)).items():
         space = frozenset((row.lookback, as_json(Search.of(row.configuration).tried)) for row in searches)
         # A loss that is no number comes last.
         at_one = [row for row in searches if row.lookback == lookback] or searches
@@ -268,11 +262,11 @@ def has_numbers(row: RunRow) -> bool:
 
 def group_by_seed(rows: Sequence[RunRow]) -> list[tuple[RunRow, ...]]:
     """Rows that differ in their seed alone, group by group; one empty group where there is none."""
-    groups: dict[tuple[object, ...], list[RunRow]] = {}
-    for row in rows:
-        key = tuple(value for name, value in identity(row.configuration).items() if name != "seed")
-        groups.setdefault(key, []).append(row)
-    return [tuple(group) for group in groups.values()] or [()]
+
+    def beside_the_seed(row: RunRow) -> tuple[object, ...]:
+        return tuple(value for name, value in identity(row.configuration).items() if name != "seed")
+
+    return [tuple(group) for group in group_by(rows, beside_the_seed).values()] or [()]
 
 
 def has_mechanism(row: RunRow, attention: Part | None) -> bool:
