@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from rearview.attention import Spec
 from rearview.attention.contract import Site, Tokens
-from rearview.core.errors import SettingsError
+from rearview.core.settings import check_least
 from rearview.embed import Dropout, Normalise
 from rearview.models.blocks import setting
 from rearview.models.blocks.encoder import Encoder
@@ -50,8 +50,7 @@ class Settings:
     affine: setting.Affine = True
 
     def __post_init__(self) -> None:
-        if self.extension < 1:
-            raise SettingsError(f"extension is {self.extension}; it must be at least 1.")
+        check_least(self, extension=1)
 
 
 class Network(Encoder):

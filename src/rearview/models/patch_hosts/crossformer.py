@@ -30,6 +30,7 @@ from rearview import attention as shelf
 from rearview.attention import Spec
 from rearview.attention.contract import Attention, Inputs, Mask, Site, Tokens
 from rearview.core.errors import SettingsError
+from rearview.core.settings import check_least
 from rearview.embed import Dropout, Normalise, Patches, Sinusoidal
 from rearview.models.blocks import residual, setting
 from rearview.models.blocks.decoder import Cross, Memory, Remembered
@@ -74,9 +75,7 @@ class Network(Encoder):
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         super().__init__(shape)
         shape.refuse_marks("crossformer", "makes its tokens from channels alone")
-        for name, least in (("depth", 1), ("merge", 2), ("routers", 1)):
-            if getattr(settings, name) < least:
-                raise SettingsError(f"{name} is {getattr(settings, name)}; it must be at least {least}.")
+        check_least(settings, depth=1, merge=2, routers=1)
         patch, width = settings.patch, settings.width
         self.segment = patch
         self.normalise = Normalise(settings.normalise)
