@@ -35,7 +35,7 @@ from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_targets
 from rearview.data.scale import Scaler
 from rearview.data.windows import Source, Windows, list_windows
-from rearview.estimators.base import PREPARING, create_network
+from rearview.estimators.base import PREPARING, Session, create_network
 from rearview.estimators.options import check_whole
 from rearview.models import adapters as shelf
 from rearview.models.contract import Model
@@ -252,7 +252,7 @@ class Fit(run_spec.Fit[ForecastingSpec]):
             learned=learned, selected=selected, tested=tested,
         )  # fmt: skip
 
-    def fit(self, saved: Path | None, resume: bool, progress: train.Progress | None) -> "Fit":
+    def fit(self, session: Session) -> "Fit":
         """Train to the best epoch on validation, or measure there a network with nothing to train."""
         settings = self.spec.training
         if settings is None:
@@ -268,9 +268,9 @@ class Fit(run_spec.Fit[ForecastingSpec]):
             self.learned,
             self.selected,
             settings,
-            checkpoint=saved,
-            resume=resume and saved is not None,
-            progress=progress,
+            checkpoint=session.checkpoint,
+            resume=session.resume,
+            progress=train.follower(True if session.progress is None else session.progress),
         )
         best = measures.best_epoch(history)
         assert best.validation_loss is not None
@@ -333,14 +333,14 @@ def _try_build(spec: ForecastingSpec) -> None:
         return
 
 
-def fit(spec: ForecastingSpec, data: Data, device: torch.device, execution: Execution, saved: Path | None) -> Fit:
+def fit(spec: ForecastingSpec, data: Data, device: torch.device, session: Session) -> Fit:
     """Train the network, or of its candidates the best on validation."""
     parts = split(data.panel, spec.data, spec.lookback, spec.horizon)
 
     def attempt(spec: ForecastingSpec) -> Fit:
         # A checkpoint holds one training, and a search has several.
-        place = None if spec.budget else saved
-        return Fit.begin(spec, data.panel, parts, device).fit(place, execution.resume, execution.progress)
+        own = Session(progress=session.progress) if spec.budget else session
+        return Fit.begin(spec, data.panel, parts, device).fit(own)
 
     trial, budget = search.find_best(spec, attempt, lambda trial: trial.validation_loss)
     return replace(trial, spec=replace(trial.spec, budget=budget))

@@ -23,7 +23,7 @@ from rearview.commands.console import say
 from rearview.commands.figure.drawing import Drawing, FigureOptions, Plan, tabulate
 from rearview.core.errors import SettingsError
 from rearview.data.windows import Batch
-from rearview.estimators.base import resolve_device
+from rearview.estimators.base import Session, resolve_device
 from rearview.models.contract import layer_names
 from rearview.report.common import text
 from rearview.report.results.study import Figure, Series, View
@@ -84,7 +84,7 @@ def train_arms(plan: Plan, options: FigureOptions) -> list[TrainedArm]:
         parts = forecasting.split(data.panel, spec.data, spec.lookback, spec.horizon)
         begun = forecasting.Fit.begin(spec, data.panel, parts, device)
         trial = replace(begun, selected=_spread(begun.selected), tested=_spread(begun.tested))
-        trial = trial.fit(None, False, Line())
+        trial = trial.fit(Session(progress=Line()))
         std = trial.parts.scaler.std[0, : trial.source.targets]
         errors = measure.errors(trial.network, trial.task, trial.source, trial.tested, std, batch=trial.batch)
         arms.append(TrainedArm(name, trial, tuple(map(str, data.panel.columns)), errors.mse))
