@@ -7,6 +7,7 @@ import ast
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -205,24 +206,17 @@ def complete_mechanism(spec: Spec) -> tuple[str, Facts]:
     if spec is None:
         return "", {}
     name, given = mechanisms.split(spec)
-    return name, {**mechanism_defaults(name), **given}
+    defaults = _read_defaults(mechanisms.settings_of(name))  # type: ignore[arg-type]  # every class has a hash
+    return name, {**defaults, **given}
 
 
-def mechanism_defaults(name: str) -> Facts:
-    """The defaults of a mechanism as rows write them: as values where they are literals, else as text."""
-    settings = mechanisms.settings_of(name)
-    if settings not in _defaults:
-        _defaults[settings] = {setting.name: _parse(setting.default) for setting in settings_table(settings)}
-    return _defaults[settings]
-
-
-_defaults: dict[type, Facts] = {}
-"""By settings class, read once: another mechanism may be registered under the same name."""
-
-
-def _parse(text: str) -> object:
-    try:
-        value: object = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-    return value
+@cache
+def _read_defaults(settings: type) -> Facts:
+    """The defaults of a settings class as rows write them: as values where they are literals, else as text."""
+    defaults: dict[str, object] = {}
+    for setting in settings_table(settings):
+        try:
+            defaults[setting.name] = ast.literal_eval(setting.default)
+        except (ValueError, SyntaxError):
+            defaults[setting.name] = setting.default
+    return defaults
