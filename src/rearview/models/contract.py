@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -168,6 +168,8 @@ class Model(nn.Module, ABC):
     """Base of every network."""
 
     claims: ModelClaims
+    own_attention: ClassVar[Spec] = "softmax"
+    """The attention that stands in it where none is asked for."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -199,7 +201,7 @@ class Model(nn.Module, ABC):
     @classmethod
     def attention_of(cls, settings: object, attention: Spec = None) -> Spec:
         """The attention that stands in the network where `attention` is asked for; None asks for its own."""
-        return "softmax" if attention is None else attention
+        return cls.own_attention if attention is None else attention
 
     @abstractmethod
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Output:

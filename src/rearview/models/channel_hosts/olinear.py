@@ -17,6 +17,7 @@ are asked for than a window has, it is made of blocks as long as the look-back: 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -57,6 +58,7 @@ class Network(Encoder):
     """OLinear; `attention=None` is NormLin."""
 
     claims = ModelClaims(mixes_channels=True, equivariant_to_channels=False, reconstructs=True)
+    own_attention: ClassVar = {"name": "fixed", "kind": "softplus"}
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         super().__init__(shape)
@@ -83,10 +85,6 @@ class Network(Encoder):
             nn.Linear(settings.feed_forward, shape.steps),
             Dropout(settings.dropout),
         )
-
-    @classmethod
-    def attention_of(cls, settings: object, attention: Spec = None) -> Spec:
-        return {"name": "fixed", "kind": "softplus"} if attention is None else attention
 
     def tokenise(self, x: Past, past_marks: Marks, future_marks: Marks) -> Tokens:
         extended = (x @ self.past_basis)[:, :, None] * self.extension[:, None] + self.past_shift
