@@ -20,14 +20,8 @@ from rearview.core.settings import Description, describe_part, settings_from
 from rearview.models import adapters as _adapters
 
 if TYPE_CHECKING:
-    from rearview.models.blocks.stack import BlockSettings as BlockSettings
-    from rearview.models.blocks.stack import Stack as Stack
-    from rearview.models.contract import Asks as Asks
-    from rearview.models.contract import Axes as Axes
-    from rearview.models.contract import Model as Model
-    from rearview.models.contract import ModelClaims as ModelClaims
-    from rearview.models.contract import Shape as Shape
-    from rearview.models.contract import Token as Token
+    from rearview.models.blocks.stack import BlockSettings, Stack
+    from rearview.models.contract import Asks, Axes, Model, ModelClaims, Shape, Token
 
 
 def _refuse(name: str, module: ModuleType) -> None:
