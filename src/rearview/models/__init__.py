@@ -43,7 +43,7 @@ _SHELF = Shelf(
     families=("attention_free", "channel_hosts", "patch_hosts", "step_hosts"),
     refuse=_refuse,
 )
-_BASELINES = Shelf("rearview.models.baselines", "model", needs=("Settings", "Network", "PACKAGE"))
+_BASELINES = Shelf("rearview.models.baselines", "model", needs=("Settings", "Network"))
 KNOWN_INPUTS = (
     "caps_net", "gat", "itransformer", "itransformer_t5", "transformer",
     "autoformer", "fedformer", "informer", "timesnet"
@@ -63,7 +63,7 @@ names, register = _SHELF.names, _SHELF.register
 
 def external_names(*, installed: bool = False) -> list[str]:
     """Every network that another package keeps, or those whose package is installed here."""
-    return [name for name in _BASELINES.names() if not installed or find_spec(_BASELINES.module(name).PACKAGE)]
+    return [name for name in _BASELINES.names() if not installed or find_spec(_module(name).Network.package)]
 
 
 def summary(name: str) -> str:
