@@ -26,7 +26,7 @@ from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.cases.padding import CaseTensors, ChannelScaler, pad_cases
 from rearview.data.datasets import archives, catalogue
 from rearview.data.io import ts
-from rearview.estimators.base import Session, create_network, train_network
+from rearview.estimators.base import Session, train_network
 from rearview.estimators.classify import fit as fitting
 from rearview.estimators.classify.spec import ClassifySpec
 from rearview.tasks.confusion import Confusion
@@ -185,12 +185,8 @@ def _fit_tslib(spec: RunSpec, learned: Cases, tested: Cases, device: str, sessio
         for cases, numbers in ((learned, codes), (tested, truth))
     ]
     both = CaseTensors(torch.cat([part.values for part in parts]), None, torch.cat([part.labels for part in parts]))
-    network = create_network(
-        spec.model,
-        seed=spec.seed,
-        device=both.values.device,
-        attention=spec.attention,
-        settings=spec.settings,
+    network = spec.build(
+        both.values.device,
         channels=both.values.shape[1],
         lookback=both.values.shape[2],
         asks="classes",

@@ -35,7 +35,7 @@ from rearview.core.settings import settings_from
 from rearview.data.datasets import detection_sets, tsb_ad
 from rearview.data.datasets.labelled_arrays import LabelledArrays
 from rearview.data.scale import Scaler
-from rearview.estimators.base import PREPARING, Session, create_network
+from rearview.estimators.base import PREPARING, Session
 from rearview.estimators.detect import detection as detecting
 from rearview.estimators.detect import fit as fitting
 from rearview.estimators.detect import tslib
@@ -258,16 +258,7 @@ def _fit_published(spec: DetectionSpec, arrays: LabelledArrays, session: Session
     windows = tslib.stride_windows(rows, size, step)
     stopping = tslib.stride_windows(rows, size, step, tslib.validation_begin(rows))
     source = source_of(learned, scaler, windows + stopping, size, "reconstruct", device)
-    network = create_network(
-        spec.model,
-        seed=request.seed,
-        device=device,
-        attention=request.attention,
-        settings=request.settings,
-        channels=source.channels,
-        lookback=size,
-        asks="window",
-    )
+    network = spec.build(device, channels=source.channels, lookback=size, asks="window")
     order = torch.arange(len(windows) + len(stopping))
     first, rest = order[: len(windows)], order[len(windows) :]
     network.prepare(source.pasts(first[:: max(1, len(windows) // PREPARING)]).past)

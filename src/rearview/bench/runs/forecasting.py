@@ -35,7 +35,7 @@ from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_targets
 from rearview.data.scale import Scaler
 from rearview.data.windows import Source, Windows, list_windows
-from rearview.estimators.base import PREPARING, Session, create_network
+from rearview.estimators.base import PREPARING, Session
 from rearview.estimators.options import check_whole
 from rearview.models import adapters as shelf
 from rearview.models.contract import Model
@@ -286,12 +286,8 @@ class Fit(run_spec.Fit[ForecastingSpec]):
 
 def build(spec: ForecastingSpec, channels: int, marks: int, device: torch.device | str = "cpu") -> Model:
     """The network of a run with its first weights, for windows of so many channels with so many calendar features."""
-    return create_network(
-        spec.model,
-        seed=spec.seed,
-        device=device,
-        attention=spec.attention,
-        settings=spec.settings,
+    return spec.build(
+        device,
         channels=channels,
         lookback=spec.lookback,
         steps=spec.horizon,

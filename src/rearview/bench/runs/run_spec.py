@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import torch
 
 from rearview import attention as mechanisms
 from rearview import models, train
@@ -22,6 +24,7 @@ from rearview.bench.runs.tuning import Tuning
 from rearview.core.settings import settings_table
 from rearview.data.datasets.catalogue import Dataset
 from rearview.data.datasets.detection_sets import LabelledSet
+from rearview.estimators.base import create_network
 from rearview.estimators.detect.spec import DetectSpec
 from rearview.models import adapters
 from rearview.models.contract import Model
@@ -77,6 +80,11 @@ class RunSpec:
     def habits(self) -> str:
         """The protocol's habits, as a row states them."""
         return self.protocol.describe_habits(self.task)
+
+    def build(self, device: torch.device | str, **shape: Any) -> Model:
+        """The network with its first weights; `shape` is what `models.create` asks."""
+        asked = {"attention": self.attention, "settings": self.settings, **shape}
+        return create_network(self.model, seed=self.seed, device=device, **asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
