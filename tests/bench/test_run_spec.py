@@ -37,7 +37,7 @@ class Counts:
         describe, table = attention.describe, run_spec.settings_table
         monkeypatch.setattr(attention, "describe", lambda name: self.add("described") or describe(name))
         monkeypatch.setattr(run_spec, "settings_table", lambda kind: self.add("read") or table(kind))
-        monkeypatch.setattr(run_spec, "_defaults", {})
+        run_spec._read_defaults.cache_clear()
         for place, name in ((builtins, "open"), (io, "open"), (os, "open")):
             monkeypatch.setattr(place, name, self.watched(getattr(place, name)))
 
