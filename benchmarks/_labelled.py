@@ -31,7 +31,7 @@ def options(description: str | None, results: Path) -> argparse.Namespace:
 def sweep(parts: Sequence[Part], asked: argparse.Namespace) -> None:
     """Make the runs of all parts that the results lack: all of one seed before the next seed."""
     from rearview.bench.papers import catalogue
-    from rearview.bench.runs.sweep import Plan
+    from rearview.bench.runs.sweep import SweepPlan
     from rearview.bench.runs.sweep import sweep as make
     from rearview.data.datasets import archives, detection_sets
 
@@ -47,7 +47,7 @@ def sweep(parts: Sequence[Part], asked: argparse.Namespace) -> None:
                 for cell in table.cells
                 if cell.dataset in (asked.datasets or there) and cell.model in (asked.models or [cell.model])
             ]
-            plan = Plan(
+            plan = SweepPlan(
                 results=asked.results,
                 seeds=(table.first_seed + place,),
                 protocol=part.protocol,

@@ -58,7 +58,7 @@ def measure_step(spec: ForecastingSpec, asked: argparse.Namespace, portions: int
     device = torch.device(asked.device)
     data = forecasting.read(spec, asked.data_dir)
     parts = forecasting.split(data.panel, spec.data, spec.lookback, spec.horizon)
-    trial = forecasting.Trial.begin(spec, data.panel, parts, device)
+    trial = forecasting.Fit.begin(spec, data.panel, parts, device)
     trial.network.prepare(trial.source.pasts(trial.learned[:: max(1, len(trial.learned) // 512)]).past)
     assert spec.training is not None
     training = replace(

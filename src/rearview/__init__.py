@@ -13,13 +13,10 @@ Nothing heavy is imported until it is used: `import rearview` costs neither torc
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rearview import attention as attention
-    from rearview import data as data
-    from rearview import models as models
-    from rearview.estimators.classify.classifier import Classifier as Classifier
-    from rearview.estimators.detect.detector import Detector as Detector
-    from rearview.estimators.forecast.forecaster import Forecaster as Forecaster
-    from rearview.estimators.forecast.forecaster import forecast as forecast
+    from rearview import attention, data, models
+    from rearview.estimators.classify.classifier import Classifier
+    from rearview.estimators.detect.detector import Detector
+    from rearview.estimators.forecast.forecaster import Forecaster, forecast
 
 __version__ = "0.1.0"
 

@@ -10,7 +10,7 @@ from rearview import bench, train
 from rearview.bench.analysis.candidates import name_candidates
 from rearview.bench.papers.catalogue import Cell
 from rearview.bench.runs.run_spec import resolve
-from rearview.bench.runs.sweep import Plan
+from rearview.bench.runs.sweep import SweepPlan
 from rearview.cli.parse import pairs
 from rearview.core.errors import SettingsError
 
@@ -60,7 +60,7 @@ def test_a_run_with_adapters_is_known_again(folder):
     ],
 )
 def test_an_adapter_that_does_not_exist_is_refused_before_data_is_read(settings, sentence, tmp_path):
-    plan = Plan(results=tmp_path / "rows.csv", settings=settings)
+    plan = SweepPlan(results=tmp_path / "rows.csv", settings=settings)
     with pytest.raises(SettingsError, match=sentence):
         resolve(plan.request(Cell("ETTh1", "dlinear", None, 96, 96), 0))
 

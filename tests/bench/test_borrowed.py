@@ -9,7 +9,7 @@ from small import CHANNELS, HORIZON, LOOKBACK
 from rearview import bench, models, train
 from rearview.bench import presets
 from rearview.bench.papers.catalogue import Cell
-from rearview.bench.runs.sweep import Plan, sweep
+from rearview.bench.runs.sweep import SweepPlan, sweep
 from rearview.data.datasets import catalogue
 
 pytestmark = [
@@ -62,7 +62,7 @@ def test_autoets_has_nothing_to_train(folder):
 
 def test_a_row_tells_how_often_autoets_gave_up(folder, tmp_path):
     told = []
-    plan = Plan(results=tmp_path / "rows.csv", data_dir=folder, device="cpu")
+    plan = SweepPlan(results=tmp_path / "rows.csv", data_dir=folder, device="cpu")
     [row] = sweep([Cell("Small", "autoets", None, 3, HORIZON)], plan, say=told.append)
     series = f"{row.test_windows * CHANNELS:,}"
     assert row.status == "done"

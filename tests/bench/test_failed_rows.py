@@ -20,7 +20,7 @@ from rearview.bench.runs.pool import KILLED
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import resolve
 from rearview.bench.runs.runner import failed_row
-from rearview.bench.runs.sweep import Plan, sweep
+from rearview.bench.runs.sweep import SweepPlan, sweep
 from rearview.bench.tasks import CLASSIFICATION, DETECTION
 from rearview.train import Silent
 from rearview.train.contract import Diverged
@@ -33,8 +33,8 @@ PROBLEM = "The validation loss of epoch 1 is nan."
 
 
 @pytest.fixture
-def plan(pumps: Path) -> Plan:
-    return Plan(pumps / "rows.csv", data_dir=pumps, device="cpu", training={"epochs": 1, "batch": 32})
+def plan(pumps: Path) -> SweepPlan:
+    return SweepPlan(pumps / "rows.csv", data_dir=pumps, device="cpu", training={"epochs": 1, "batch": 32})
 
 
 def diverge(*rest):
@@ -167,7 +167,7 @@ def test_a_run_of_the_repository_is_not_made_again(name, real_data, tmp_path, mo
     rows = bench.read(path, task.row)
     table = catalogue.get("rearview", task.name)
     cells = [cell for cell in table.cells if cell.dataset == name and cell.model == "patchtst_tslib"]
-    plan = Plan(path, seeds=(table.first_seed,), data_dir=real_data, device="cpu")
+    plan = SweepPlan(path, seeds=(table.first_seed,), data_dir=real_data, device="cpu")
     made = sweep(cells, plan)
     assert len(made) == len(cells) > 1
     assert all(row in rows for row in made)

@@ -24,7 +24,7 @@ from rearview.bench.rows.row import as_json
 from rearview.bench.runs import forecasting
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import resolve
-from rearview.bench.runs.sweep import Plan
+from rearview.bench.runs.sweep import SweepPlan
 from rearview.bench.tasks import FORECASTING
 from rearview.core.errors import InputError, SettingsError
 
@@ -95,7 +95,7 @@ def test_an_attention_that_has_no_place_is_refused_though_a_row_is_there(folder)
 def test_what_bears_on_speed_alone_is_not_made_again(folder, monkeypatch):
     results_file = folder / "rows.csv"
     first = run("dlinear", training=FAST, data_dir=folder, results=results_file)
-    plan = Plan(results=results_file, data_dir=folder, device="cpu", training={**FAST, "capture": False})
+    plan = SweepPlan(results=results_file, data_dir=folder, device="cpu", training={**FAST, "capture": False})
     cell = Cell("Small", "dlinear", None, LOOKBACK, HORIZON)
     assert plan.run(cell, 0).find_finished([first]) == [first]
     assert replace(plan, training={**FAST, "tf32": False}).run(cell, 0).find_finished([first]) == []

@@ -10,7 +10,7 @@ from small import HORIZON, LOOKBACK, ROWS
 from rearview import models
 from rearview.bench.papers.catalogue import Cell
 from rearview.bench.runs import forecasting
-from rearview.bench.runs.sweep import Plan, sweep
+from rearview.bench.runs.sweep import SweepPlan, sweep
 from rearview.bench.runs.tuning import Range, Tuning
 from rearview.core.errors import RearviewError, RearviewWarning, SettingsError
 
@@ -19,7 +19,7 @@ PATCHTST = Cell("Small", "patchtst", {"name": "softmax"}, LOOKBACK, HORIZON, set
 
 @pytest.fixture
 def plan(folder):
-    return Plan(results=folder / "rows.csv", data_dir=folder, device="cpu", training={"epochs": 1})
+    return SweepPlan(results=folder / "rows.csv", data_dir=folder, device="cpu", training={"epochs": 1})
 
 
 IMPOSSIBLE = {

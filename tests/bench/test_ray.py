@@ -9,7 +9,7 @@ import pytest
 from rearview import bench
 from rearview.bench.papers.catalogue import Cell
 from rearview.bench.runs import sweep as sweeping
-from rearview.bench.runs.sweep import Plan, attempt, sweep
+from rearview.bench.runs.sweep import SweepPlan, attempt, sweep
 
 pytestmark = [
     pytest.mark.slow,
@@ -25,7 +25,7 @@ CELL = Cell("Solar-standin:300", "dlinear", None, 24, 6)
 @pytest.fixture
 def plan(tmp_path):
     training = {"epochs": 1, "windows_per_epoch": 32}
-    return Plan(results=tmp_path / "rows.csv", seeds=(0, 1), device="cpu", training=training)
+    return SweepPlan(results=tmp_path / "rows.csv", seeds=(0, 1), device="cpu", training=training)
 
 
 @pytest.fixture(scope="module", autouse=True)

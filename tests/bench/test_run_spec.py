@@ -15,7 +15,7 @@ from rearview.bench.papers.catalogue import Cell
 from rearview.bench.runs import detection, forecasting, run_spec
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import resolve
-from rearview.bench.runs.sweep import Plan, sweep
+from rearview.bench.runs.sweep import SweepPlan, sweep
 from rearview.data.datasets import catalogue as datasets
 from rearview.data.datasets import detection_sets
 
@@ -37,7 +37,7 @@ class Counts:
         describe, table = attention.describe, run_spec.settings_table
         monkeypatch.setattr(attention, "describe", lambda name: self.add("described") or describe(name))
         monkeypatch.setattr(run_spec, "settings_table", lambda kind: self.add("read") or table(kind))
-        monkeypatch.setattr(run_spec, "_defaults", {})
+        run_spec._read_defaults.cache_clear()
         for place, name in ((builtins, "open"), (io, "open"), (os, "open")):
             monkeypatch.setattr(place, name, self.watched(getattr(place, name)))
 
@@ -73,7 +73,7 @@ def test_one_run_is_resolved_once_and_opens_its_file_twice(folder, monkeypatch):
 @pytest.mark.parametrize(("cell", "place"), [(RBCA, "folder"), (PUMPS, "pumps")])
 def test_a_run_of_a_sweep_is_resolved_once_and_opens_its_file_twice(cell, place, request, monkeypatch):
     home = request.getfixturevalue(place)
-    plan = Plan(home / "rows.csv", seeds=(0, 1, 2), data_dir=home, device="cpu", training=QUICK)
+    plan = SweepPlan(home / "rows.csv", seeds=(0, 1, 2), data_dir=home, device="cpu", training=QUICK)
     counts = Counts(monkeypatch)
     rows = sweep([cell], plan, progress=train.Silent())
     assert [row.status for row in rows] == ["done"] * 3

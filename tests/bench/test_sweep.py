@@ -13,7 +13,7 @@ from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.published import numbers
 from rearview.bench.runs import pool
 from rearview.bench.runs.request import spell
-from rearview.bench.runs.sweep import Plan, sweep
+from rearview.bench.runs.sweep import SweepPlan, sweep
 from rearview.core.errors import SettingsError
 from rearview.train import Silent
 
@@ -24,7 +24,7 @@ SETTINGS = {"width": 8, "heads": 2, "feed_forward": 8, "depth": 1}
 
 @pytest.fixture
 def plan(folder):
-    return Plan(results=folder / "rows.csv", data_dir=folder, device="cpu", training=QUICK)
+    return SweepPlan(results=folder / "rows.csv", data_dir=folder, device="cpu", training=QUICK)
 
 
 def test_a_sweep_makes_every_seed_once_and_skips_what_is_there(plan):
@@ -43,7 +43,7 @@ def test_a_sweep_makes_every_seed_once_and_skips_what_is_there(plan):
     assert len(told) == 8
 
 
-def test_the_line_of_a_run_names_what_its_search_chose(plan: Plan) -> None:
+def test_the_line_of_a_run_names_what_its_search_chose(plan: SweepPlan) -> None:
     told: list[str] = []
     tried = replace(DLINEAR, candidates=({"network.kernel": 3}, {"network.kernel": 5}))
     [row] = sweep([tried], plan, say=told.append)

@@ -17,7 +17,7 @@ from rearview.bench.runs.pool import KILLED
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import resolve
 from rearview.bench.runs.runner import failed_row
-from rearview.bench.runs.sweep import Plan
+from rearview.bench.runs.sweep import SweepPlan
 from rearview.core.errors import InputError, RearviewWarning, SettingsError
 from rearview.train import TrainingError, parallel
 from rearview.train.contract import Diverged
@@ -28,7 +28,7 @@ DLINEAR = Cell("Small", "dlinear", None, LOOKBACK, HORIZON)
 
 @pytest.fixture
 def plan(folder):
-    return Plan(results=folder / "rows.csv", data_dir=folder, device="cpu", training=QUICK)
+    return SweepPlan(results=folder / "rows.csv", data_dir=folder, device="cpu", training=QUICK)
 
 
 def test_any_failure_is_a_row_but_not_the_keyboard(plan, monkeypatch):

@@ -16,11 +16,11 @@ from rearview.bench.papers import catalogue, published
 from rearview.bench.papers.catalogue import Cell
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import RunSpec, resolve
-from rearview.bench.runs.sweep import Plan, sweep
+from rearview.bench.runs.sweep import SweepPlan, sweep
 from rearview.bench.tasks import FORECASTING
 from rearview.core.errors import SettingsError
 
-PLAN = Plan(results=Path("rows.csv"))
+PLAN = SweepPlan(results=Path("rows.csv"))
 
 
 def cell(table: str, model: str, attention: str | None, dataset: str = "ETTh1", paper: str = "rbca") -> Cell:
@@ -33,7 +33,7 @@ def cell(table: str, model: str, attention: str | None, dataset: str = "ETTh1", 
     )
 
 
-def trained(one: Cell, plan: Plan = PLAN) -> dict:
+def trained(one: Cell, plan: SweepPlan = PLAN) -> dict:
     return json.loads(plan.run(one, 0).spec.columns()["training"])
 
 
@@ -162,7 +162,7 @@ def test_a_smaller_budget_is_one_beside_the_tables_own_presets(source, training,
 
 
 def test_a_row_says_whose_settings_it_has(folder):
-    plan = Plan(results=folder / "rows.csv", data_dir=folder, device="cpu", training={"epochs": 1, "batch": 64})
+    plan = SweepPlan(results=folder / "rows.csv", data_dir=folder, device="cpu", training={"epochs": 1, "batch": 64})
     one = Cell("Small", "dlinear", None, LOOKBACK, HORIZON, presets="rbca")
     sweep([one], plan)
     sweep([replace(one, horizon=HORIZON + 1)], replace(plan, presets="tslib"))
@@ -177,8 +177,8 @@ def test_toa_runs_in_the_form_that_trains_and_without_calendar_tokens():
     assert {key for key, norm in norms.items() if norm == "mean"} == {("patchtst", "relu"), ("patchtst", "gated")}
     assert {key for key, norm in norms.items() if norm == "none"} >= {("itransformer", "gated"), ("duet", "relu")}
     one = next(one for one in cells if one.model == "itransformer" and one.dataset == "ETTh1")
-    assert Plan(results=Path("rows.csv"), protocol="published:toa").run(one, 0).spec.calendar is None
-    assert Plan(results=Path("rows.csv")).run(replace(one, presets="official"), 0).spec.calendar == "h"
+    assert SweepPlan(results=Path("rows.csv"), protocol="published:toa").run(one, 0).spec.calendar is None
+    assert SweepPlan(results=Path("rows.csv")).run(replace(one, presets="official"), 0).spec.calendar == "h"
 
 
 def test_weight_decay_of_powerformer_spares_the_head():
@@ -221,7 +221,7 @@ def test_a_row_of_another_size_or_clipping_is_no_run_of_a_cell():
 
 def resolved(cells) -> RunSpec:
     """The first cell of MICA's on a set that is in the catalogue, with its numbers, as a run."""
-    plan = Plan(results=Path("rows.csv"), protocol="published:mica")
+    plan = SweepPlan(results=Path("rows.csv"), protocol="published:mica")
     return next(spec for one in cells if one.numbers and (spec := plan.run(one, 1).spec) is not None)
 
 

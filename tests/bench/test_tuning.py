@@ -13,7 +13,7 @@ from rearview.bench.analysis.paper_comparison import matches
 from rearview.bench.papers.catalogue import Cell
 from rearview.bench.runs import measure, search, tuning
 from rearview.bench.runs.request import Request
-from rearview.bench.runs.sweep import Plan, sweep
+from rearview.bench.runs.sweep import SweepPlan, sweep
 from rearview.bench.runs.tuning import Range, Tuning
 from rearview.core.errors import SettingsError
 from rearview.train import TrainingError
@@ -33,7 +33,7 @@ CELL = Cell("Small", "patchtst", {"name": "rbca"}, LOOKBACK, HORIZON, tuning=Tun
 
 @pytest.fixture
 def plan(folder):
-    return Plan(results=folder / "rows.csv", data_dir=folder, device="cpu", settings=SETTINGS, training=QUICK)
+    return SweepPlan(results=folder / "rows.csv", data_dir=folder, device="cpu", settings=SETTINGS, training=QUICK)
 
 
 def drawn(asked: Tuning, seed: int = 0, judge=lambda candidate: 1.0) -> list[dict]:

@@ -142,7 +142,7 @@ def test_a_table_has_the_training_that_it_is_asked_with(swept, capsys):
     [("mechanisms", "mechanisms"), ("combinations", "mechanisms"), ("mechanisms-channels", "channels")],
 )
 def test_our_own_tables_are_those_of_the_repository(table, file):
-    plan = sweep.Plan(Path("rows.csv"), seeds=(0, 1, 2))
+    plan = sweep.SweepPlan(Path("rows.csv"), seeds=(0, 1, 2))
     rows = read(REPOSITORY / "results" / f"{file}.csv")
     runs = plan.runs(catalogue.get("rearview", table).cells)
     assert [run.title for run in runs if not run.find_finished(rows)] == []
@@ -150,7 +150,7 @@ def test_our_own_tables_are_those_of_the_repository(table, file):
 
 @pytest.mark.slow
 def test_a_table_of_the_repository_is_shown_without_a_run(real_data, capsys, monkeypatch):
-    monkeypatch.setattr(forecasting.Trial, "begin", lambda *given: pytest.fail("a run began"))
+    monkeypatch.setattr(forecasting.Fit, "begin", lambda *given: pytest.fail("a run began"))
     shutil.copy(REPOSITORY / "results" / "mechanisms.csv", "rows.csv")
     table = ["reproduce", "rearview", "--table", "mechanisms", "--seeds", "3", "--results", "rows.csv"]
     assert main([*table, "--device", "cpu", "--data-dir", str(real_data)]) == 0

@@ -312,16 +312,16 @@ def test_an_interrupted_portfolio_says_so_and_is_taken_up_again(
 ) -> None:
     from rearview.estimators.auto import fit as portfolio
 
-    plain: Any = portfolio._backtest
+    plain: Any = portfolio.Contest.backtest
 
-    def stopping(trial: Any, *rest: Any) -> None:
-        if trial.candidate.name == "ridge":
+    def stopping(contest: Any, attempt: Any, *rest: Any) -> None:
+        if attempt.candidate.name == "ridge":
             raise KeyboardInterrupt
-        plain(trial, *rest)
+        plain(contest, attempt, *rest)
 
     asked = ["forecast", str(sales), "--out", str(tmp_path / "out"), "--horizon", "5", "--windows", "2", "--quick"]
     with monkeypatch.context() as patched:
-        patched.setattr(portfolio, "_backtest", stopping)
+        patched.setattr(portfolio.Contest, "backtest", stopping)
         assert main(asked) == 130
     assert "--resume takes the run up again" in capsys.readouterr().out
     assert header(tmp_path / "out" / "forecast.csv")[2] == "auto"

@@ -21,7 +21,7 @@ from rearview.bench.papers.catalogue import Cell
 from rearview.bench.rows.result_file import append, read
 from rearview.bench.rows.row import ClassificationRow, DetectionRow
 from rearview.bench.runs import detection
-from rearview.bench.runs.sweep import Plan, sweep
+from rearview.bench.runs.sweep import SweepPlan, sweep
 from rearview.bench.tasks import DETECTION
 from rearview.cli import main
 from rearview.commands.reproduce import command
@@ -115,7 +115,7 @@ def test_a_table_of_detection_stands_beside_what_guessing_gets(small_smap, capsy
 
 
 def small_plan(archive, tmp_path):
-    return Plan(tmp_path / "rows.csv", seeds=(1,), data_dir=archive, device="cpu", training={"epochs": 1})
+    return SweepPlan(tmp_path / "rows.csv", seeds=(1,), data_dir=archive, device="cpu", training={"epochs": 1})
 
 
 @pytest.mark.slow
@@ -290,7 +290,9 @@ def test_cells_ask_for_options_that_rows_must_have():
 def test_a_protocol_without_a_task_is_refused(tmp_path):
     assert DETECTION.obstacle("clean") == ""
     with pytest.raises(SettingsError, match="Runs of detection are not made under 'published:rbca'"):
-        sweep([Cell("SMAP", "transformer", task="detection")], Plan(tmp_path / "rows.csv", protocol="published:rbca"))
+        sweep(
+            [Cell("SMAP", "transformer", task="detection")], SweepPlan(tmp_path / "rows.csv", protocol="published:rbca")
+        )
 
 
 def test_the_shelves_tell_what_is_at_hand(archive, capsys):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rearview import models
 from rearview.attention.contract import Inputs
-from rearview.models.patch_hosts.powerformer import POWER_LAW
+from rearview.models.patch_hosts.powerformer import Network as Powerformer
 
 RELEASED = 1e-5
 """What a float32 inside the released code costs."""
@@ -109,7 +109,7 @@ def test_tslib_patchtst_drops_out_where_the_library_does() -> None:
     assert (model(past) == 0).double().mean().item() == pytest.approx(0.3, abs=0.05)
 
 
-@pytest.mark.parametrize("attention", [None, POWER_LAW])
+@pytest.mark.parametrize("attention", [None, Powerformer.own_attention])
 def test_powerformer_gives_the_authors_forecast_and_attention(attention: dict[str, Any] | None) -> None:
     golden = Golden("powerformer_powerlaw")
     config = golden.config

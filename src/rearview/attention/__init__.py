@@ -15,11 +15,7 @@ from rearview.core.registry import Shelf, import_lazily, refuse_unfinished, spli
 from rearview.core.settings import Description, describe_part, settings_from
 
 if TYPE_CHECKING:
-    from rearview.attention.contract import Attention as Attention
-    from rearview.attention.contract import Claims as Claims
-    from rearview.attention.contract import Inputs as Inputs
-    from rearview.attention.contract import Projected as Projected
-    from rearview.attention.contract import Site as Site
+    from rearview.attention.contract import Attention, Claims, Inputs, Projected, Site
 
 
 def _refuse(name: str, module: ModuleType) -> None:

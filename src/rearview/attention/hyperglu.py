@@ -34,6 +34,7 @@ from torch.nn import functional
 from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, Tokens, zero_padding
 from rearview.attention.shared.rectifier import rectify, visible_pairs
 from rearview.core.errors import SettingsError
+from rearview.core.settings import check_least
 from rearview.embed.dropout import dropout
 
 FACTOR_SCALE = 0.02
@@ -52,10 +53,7 @@ class Settings:
     """The factor of the scores; None: 1 / sqrt(score_width)."""
 
     def __post_init__(self) -> None:
-        for name in ("rank", "score_width"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise SettingsError(f"hyperglu's {name} is {value}; it must be at least 1.")
+        check_least(self, "hyperglu's ", rank=1, score_width=1)
         if self.score_scale is not None and not 0 < self.score_scale < float("inf"):
             raise SettingsError(f"hyperglu's score_scale is {self.score_scale}; it must be a positive number, or None.")
 

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from rearview.attention.contract import Claims, Heads, Inputs, Mixture, Projected, Site, zero_padding
 from rearview.core.errors import SettingsError
+from rearview.core.settings import check_least
 
 CHUNK = 64
 
@@ -31,8 +32,7 @@ class Settings:
     """Added to the normaliser, so that a row whose tokens are all padding gives 0."""
 
     def __post_init__(self) -> None:
-        if not self.eps >= 0:
-            raise SettingsError(f"linear's eps is {self.eps}; it must be at least 0.")
+        check_least(self, "linear's ", eps=0)
 
 
 def positive_features(x: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rearview.core.errors import SettingsError
+from rearview.core.settings import check_least
 
 Tokens = Float[Tensor, "batch group token width"]
 Heads = Float[Tensor, "batch group head token head_width"]
@@ -54,9 +55,7 @@ class Site:
     """The network's name, for sentences such as "iTransformer's tokens are channels"."""
 
     def __post_init__(self) -> None:
-        for name in ("groups", "tokens", "width", "heads", "layers"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"Site.{name} is {getattr(self, name)}; it must be at least 1.")
+        check_least(self, "Site.", groups=1, tokens=1, width=1, heads=1, layers=1)
         for name in ("head_width", "value_width"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise SettingsError(f"Site.{name} is {getattr(self, name)}; it must be at least 1, or None.")

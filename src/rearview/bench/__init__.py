@@ -14,16 +14,12 @@ from typing import TYPE_CHECKING
 from rearview.core.registry import import_lazily
 
 if TYPE_CHECKING:
-    from rearview.bench.analysis.candidates import table as table
-    from rearview.bench.rows.result_file import append as append
-    from rearview.bench.rows.result_file import find as find
-    from rearview.bench.rows.result_file import read as read
-    from rearview.bench.rows.row import ClassificationRow as ClassificationRow
-    from rearview.bench.rows.row import DetectionRow as DetectionRow
-    from rearview.bench.rows.row import Row as Row
-    from rearview.bench.runs.classification import classify as classify
-    from rearview.bench.runs.detection import detect as detect
-    from rearview.bench.runs.forecasting import run as run
+    from rearview.bench.analysis.candidates import table
+    from rearview.bench.rows.result_file import append, find, read
+    from rearview.bench.rows.row import ClassificationRow, DetectionRow, Row
+    from rearview.bench.runs.classification import classify
+    from rearview.bench.runs.detection import detect
+    from rearview.bench.runs.forecasting import run
 
 _HOMES = {
     "analysis.candidates": ("table",),

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import torch
 
     from rearview.bench.runs.request import Request
-    from rearview.bench.runs.run_spec import Data, Execution, Fit, RunSpec
+    from rearview.bench.runs.run_spec import Data, Fit, RunSpec
+    from rearview.estimators.base import Session
 
 METRICS = {
     "mse": "MSE", "mae": "MAE", "accuracy": "Accuracy", "macro_f1": "Macro F1", "f1": "F1",
@@ -38,10 +39,8 @@ class Runner(Protocol[SpecT, DataT, FitT]):
     def read(self, spec: SpecT, data_dir: Path | str | None, /) -> DataT:
         """Find the data and take their checksums."""
 
-    def fit(
-        self, spec: SpecT, data: DataT, device: "torch.device", execution: "Execution", saved: Path | None, /
-    ) -> FitT:
-        """Train the network; `saved` is the file of its checkpoint."""
+    def fit(self, spec: SpecT, data: DataT, device: "torch.device", session: "Session", /) -> FitT:
+        """Train the network."""
 
     def measure(self, fit: FitT, data: DataT, /) -> Facts:
         """Test the network once: the columns that only this task has."""

@@ -11,7 +11,7 @@ from rearview.bench.rows import result_file
 from rearview.bench.rows.row import RunRow
 from rearview.bench.runs import forecasting, search, tuning
 from rearview.bench.runs.run_spec import ForecastingSpec, known_settings
-from rearview.bench.runs.sweep import Plan, Run, first_process
+from rearview.bench.runs.sweep import Run, SweepPlan, first_process
 from rearview.bench.runs.tuning import Tuning, Values
 from rearview.commands import benchmark_sets
 from rearview.commands.console import output, print_answer, say
@@ -114,7 +114,7 @@ def run_cells(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> GridOut
     return GridOutcome(rows, first, [*([f"Rows in {plan.results}"] if rows else []), *late])
 
 
-def plan_runs(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> tuple[list[Cell], list[Run], Plan]:
+def plan_runs(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> tuple[list[Cell], list[Run], SweepPlan]:
     """The cells with what their grid says, and their runs; one that can't be made is refused."""
     options.check()
     cells = _add_trials(cells, grid.tried, grid.trials)
@@ -254,7 +254,7 @@ def _report_unequal_trials(cells: Sequence[Cell]) -> None:
         )
 
 
-def _check_first(cells: Sequence[Cell], plan: Plan) -> list[Run]:
+def _check_first(cells: Sequence[Cell], plan: SweepPlan) -> list[Run]:
     """The runs of a grid; one of which some run can't be made is refused, by name where there are several cells.
 
     Runs whose rows are there pass.

@@ -11,7 +11,7 @@ from rearview.core.wording import quantity
 
 if TYPE_CHECKING:
     from rearview.bench.rows.row import Facts, RunRow
-    from rearview.bench.runs.sweep import Over, Plan, Run
+    from rearview.bench.runs.sweep import Over, Run, SweepPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +43,11 @@ class RunOptions:
 
     def plan(
         self, protocol: str, first_seed: int, *, results: Path, training: "Facts | None" = None, again: bool = False
-    ) -> "Plan":
+    ) -> "SweepPlan":
         """The plan of runs with these options, from a seed on."""
-        from rearview.bench.runs.sweep import Plan
+        from rearview.bench.runs.sweep import SweepPlan
 
-        return Plan(
+        return SweepPlan(
             results=results,
             seeds=tuple(range(first_seed, first_seed + self.seeds)),
             protocol=protocol,
@@ -93,7 +93,7 @@ def preview(runs: "Sequence[Run]", known: "Sequence[RunRow]", results: Path) -> 
     return [run.title for run in left], [*lines, end]
 
 
-def make_runs(runs: "Sequence[Run]", plan: "Plan", options: RunOptions, seconds: float | None) -> "list[RunRow]":
+def make_runs(runs: "Sequence[Run]", plan: "SweepPlan", options: RunOptions, seconds: float | None) -> "list[RunRow]":
     """Make runs as the options say, keep their rows and print progress; no run begins after `seconds`."""
     from rearview.bench.runs.sweep import sweep
     from rearview.train import Line

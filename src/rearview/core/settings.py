@@ -45,6 +45,14 @@ def settings_from(cls: type[T], owner: str, given: Mapping[str, object]) -> T:
     return settings
 
 
+def check_least(settings: object, owner: str = "", **least: float) -> None:
+    """Refuse a setting below the least that it can be; one that is None may stay so."""
+    for name, bound in least.items():
+        value = getattr(settings, name)
+        if value is not None and not value >= bound:
+            raise SettingsError(f"{owner}{name} is {value}; it must be at least {bound}.")
+
+
 def _refuse_wrong_types(cls: "type[DataclassInstance]", owner: str, given: Mapping[str, object]) -> None:
     types = {field.name: _bare(field.type) for field in dataclasses.fields(cls)}
     for name, value in given.items():

@@ -90,9 +90,9 @@ class Stored:
         values = {name: self.facts[name] for name in names}
         for name, value in values.items():
             if not matches_type(value, _KINDS[name]):
-                raise DamagedModel(
-                    f"its {name} is {_shorten(value)}, which is not of the kind {spell_type(_KINDS[name])}"
-                )
+                text = repr(value)
+                shown = text if len(text) <= 80 else f"{text[:80]}..."
+                raise DamagedModel(f"its {name} is {shown}, which is not of the kind {spell_type(_KINDS[name])}")
         return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
     def network(self, name: str, spec: NetworkSpec) -> Model:
@@ -108,7 +108,9 @@ class Stored:
         settings = plan.model_settings
         asked = {"attention": spec.attention, **shape, **settings}
         weights = strip_prefix("network.", self.tensors)
-        _check_weights(weights)
+        for part, tensor in weights.items():
+            if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+                raise DamagedModel(f"its weights {part} are not all finite numbers")
         with keep_caller_state():
             if not 0 < shape["channels"] <= self.tensors["mean"].shape[-1]:
                 raise DamagedModel(f"it asks for {shape['channels']} channels and has statistics of others")
@@ -119,16 +121,6 @@ class Stored:
             network = models.create(name, **asked)
         network.load_state_dict(weights)
         return network.to(resolve_device(spec.device)).eval()
-
-
-def _shorten(value: object) -> str:
-    return text if len(text := repr(value)) <= 80 else f"{text[:80]}..."
-
-
-def _check_weights(weights: Mapping[str, Tensor]) -> None:
-    for name, tensor in weights.items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise DamagedModel(f"its weights {name} are not all finite numbers")
 
 
 def _check_shapes(planned: Model, weights: Mapping[str, Tensor]) -> None:

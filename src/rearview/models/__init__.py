@@ -20,14 +20,8 @@ from rearview.core.settings import Description, describe_part, settings_from
 from rearview.models import adapters as _adapters
 
 if TYPE_CHECKING:
-    from rearview.models.blocks.stack import BlockSettings as BlockSettings
-    from rearview.models.blocks.stack import Stack as Stack
-    from rearview.models.contract import Asks as Asks
-    from rearview.models.contract import Axes as Axes
-    from rearview.models.contract import Model as Model
-    from rearview.models.contract import ModelClaims as ModelClaims
-    from rearview.models.contract import Shape as Shape
-    from rearview.models.contract import Token as Token
+    from rearview.models.blocks.stack import BlockSettings, Stack
+    from rearview.models.contract import Asks, Axes, Model, ModelClaims, Shape, Token
 
 
 def _refuse(name: str, module: ModuleType) -> None:
@@ -49,7 +43,7 @@ _SHELF = Shelf(
     families=("attention_free", "channel_hosts", "patch_hosts", "step_hosts"),
     refuse=_refuse,
 )
-_BASELINES = Shelf("rearview.models.baselines", "model", needs=("Settings", "Network", "PACKAGE"))
+_BASELINES = Shelf("rearview.models.baselines", "model", needs=("Settings", "Network"))
 KNOWN_INPUTS = (
     "caps_net", "gat", "itransformer", "itransformer_t5", "transformer",
     "autoformer", "fedformer", "informer", "timesnet"
@@ -69,7 +63,7 @@ names, register = _SHELF.names, _SHELF.register
 
 def external_names(*, installed: bool = False) -> list[str]:
     """Every network that another package keeps, or those whose package is installed here."""
-    return [name for name in _BASELINES.names() if not installed or find_spec(_BASELINES.module(name).PACKAGE)]
+    return [name for name in _BASELINES.names() if not installed or find_spec(_module(name).Network.package)]
 
 
 def summary(name: str) -> str:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -31,7 +31,7 @@ Real = RealSteps | None
 """False where a window reaches back before its series began; None: nowhere."""
 Steps = Float[Tensor, "batch target steps"]
 Logits = Float[Tensor, "batch classes"]
-Answer = Steps | Logits
+Output = Steps | Logits
 Asks = Literal["steps", "window", "classes"]
 _LEAST = {"channels": 1, "lookback": 1, "steps": 1, "marks": 0, "future": 0, "classes": 0, "statics": 0}
 """The sizes of a shape, and the least that each can be."""
@@ -168,6 +168,8 @@ class Model(nn.Module, ABC):
     """Base of every network."""
 
     claims: ModelClaims
+    own_attention: ClassVar[Spec] = "softmax"
+    """The attention that stands in it where none is asked for."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -199,10 +201,10 @@ class Model(nn.Module, ABC):
     @classmethod
     def attention_of(cls, settings: object, attention: Spec = None) -> Spec:
         """The attention that stands in the network where `attention` is asked for; None asks for its own."""
-        return "softmax" if attention is None else attention
+        return cls.own_attention if attention is None else attention
 
     @abstractmethod
-    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Output:
         """The steps, window or logits asked for; `mask` is False where a window begins before its series."""
 
     def weights(

@@ -30,7 +30,8 @@ def decompose(values: Array, seasons: Sequence[int]) -> Decomposition | None:
     filled = np.interp(rows, rows[there], values[there])
     fitting = sorted(season for season in seasons if 1 < season <= len(values) // 2)
     span = max(LEAST_SPAN, fitting[-1] if fitting else len(values) // 8)
-    trend = _local_mean(filled, span)
+    begin, end = _ends(len(values), span)
+    trend = _sums(filled, begin, end) / (end - begin)
     profiles: dict[int, Array] = {}
     for _ in range(PASSES):
         left = filled - trend
@@ -52,11 +53,6 @@ def _ends(count: int, span: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _sums(values: Array, begin: NDArray[np.int64], end: NDArray[np.int64]) -> Array:
     total = np.concatenate([[0.0], np.cumsum(values)])
     return np.asarray(total[end] - total[begin])
-
-
-def _local_mean(values: Array, span: int) -> Array:
-    begin, end = _ends(len(values), span)
-    return _sums(values, begin, end) / (end - begin)
 
 
 def _local_line(values: Array, span: int) -> Array:

@@ -194,7 +194,7 @@ def test_many_columns_are_weighed_by_some_of_them(monkeypatch: pytest.MonkeyPatc
 
 def test_what_takes_longer_than_there_is_time_for_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = {"theta": 3.0, "ets": 1e5}  # of one process for the columns of the sample
-    monkeypatch.setattr(portfolio, "_estimate", lambda candidate, *_: seconds.get(candidate.name, 0.0))
+    monkeypatch.setattr(portfolio.Contest, "_estimate", lambda _, candidate: seconds.get(candidate.name, 0.0))
     monkeypatch.setattr(portfolio, "MOST_BACKTESTED", 1)
     monkeypatch.setattr(statistics, "NAMES", ("seasonal_naive", "theta", "ets"))
     panel = Forecaster(horizon=HORIZON).read_to_fit(monthly(columns=5))

@@ -29,6 +29,7 @@ from rearview.attention.mica.memory import (
 )
 from rearview.attention.shared.execution import full_precision
 from rearview.core.errors import SettingsError
+from rearview.core.settings import check_least
 
 OF_THE_STACK = ("shared", "channelwise")
 PER_CHANNEL = ("channelwise", "layerwise_channelwise")
@@ -68,10 +69,7 @@ class Settings:
     time, the same outcome; None: on all."""
 
     def __post_init__(self) -> None:
-        for name, least in (("key_width", 1), ("value_width", 1), ("mlp_width", 1), ("mlp_layers", 2)):
-            size = getattr(self, name)
-            if size is not None and size < least:
-                raise SettingsError(f"mica's {name} is {size}; it must be at least {least}.")
+        check_least(self, "mica's ", key_width=1, value_width=1, mlp_width=1, mlp_layers=2)
         if not 0 <= self.mlp_dropout < 1:
             raise SettingsError(f"mica's mlp_dropout is {self.mlp_dropout}; it must lie in [0, 1).")
         attention.split(self.local)
@@ -99,8 +97,7 @@ class Settings:
             )
 
     def _check_channels_at_once(self) -> None:
-        if self.channels_at_once is not None and self.channels_at_once < 1:
-            raise SettingsError(f"mica's channels_at_once is {self.channels_at_once}; it must be at least 1.")
+        check_least(self, "mica's ", channels_at_once=1)
         weighs = self.weighting != "uniform" or self.channel_weights is not None
         kinds = {
             "exclude_self": self.exclude_self,

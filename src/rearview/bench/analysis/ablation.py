@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from rearview.bench.analysis import budget
 from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.comparable import group_by_footing
-from rearview.bench.analysis.leaderboard import Board, Entry, read_measure
+from rearview.bench.analysis.leaderboard import Board, read_measure
 from rearview.bench.analysis.statistics import Interval, student_interval
 from rearview.bench.rows.row import Row
 from rearview.bench.tasks import FORECASTING
+from rearview.core.grouping import group_by
+from rearview.core.wording import align
 
 CONTROLS = ("zero", "identity", "uniform", "fixed")
 LEVEL = 0.95
@@ -124,13 +126,9 @@ def compare_arms(rows: Sequence[Row], level: float = LEVEL) -> list[Ablation]:
 
 def find_ablations(boards: Sequence[Board], level: float = LEVEL) -> list[Ablation]:
     """The ablations that leaderboards hold: runs of a network in a place that differ in their attention alone."""
-    networks: dict[tuple[str, str], list[Entry]] = defaultdict(list)
-    for board in boards:
-        for entry in board.entries:
-            if board.task is FORECASTING:
-                networks[board.protocol, entry.model].append(entry)
     groups: list[tuple[str, list[Row]]] = []
-    for entries in networks.values():
+    forecasts = (entry for board in boards if board.task is FORECASTING for entry in board.entries)
+    for entries in group_by(forecasts, lambda entry: (entry.protocol, entry.model)).values():
         if any(entry.attention in CONTROLS for entry in entries):
             for group in group_by_footing(entries):
                 rows = [row for entry in group.entries for row in entry.rows if isinstance(row, Row)]
@@ -142,10 +140,7 @@ def _compare(groups: Sequence[tuple[str, Sequence[Row]]], level: float) -> list[
     """The ablations of rows on several footings, with intervals that hold together."""
     kept: list[tuple[str, Place, dict[str, list[Row]]]] = []
     for footing, rows in groups:
-        networks: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
-        for row in rows:
-            if has_error(row):
-                networks[row.dataset, row.model, row.lookback].append(row)
+        networks = group_by(filter(has_error, rows), lambda row: (row.dataset, row.model, row.lookback))
         for place, own in networks.items():
             kept += [(footing, Place(*place, tuple(same)), arms) for same, arms in _pool_horizons(own)]
     count = sum(len(arms) - 1 for _, _, arms in kept)
@@ -156,11 +151,9 @@ def _pool_horizons(rows: Sequence[Row]) -> list[tuple[list[int], dict[str, list[
     """(horizons, the rows of each arm there) of a network on a data set: all horizons together where every arm has
     the same ones, else each by itself; those without a control, or anything else, are left out."""
     horizons = sorted({row.horizon for row in rows})
-    arms: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        arms[spell_mechanism(row)].append(row)
+    arms = group_by(rows, spell_mechanism)
     if all({row.horizon for row in own} == set(horizons) for own in arms.values()):
-        return [(horizons, dict(arms))] if _has_both(arms) else []
+        return [(horizons, arms)] if _has_both(arms) else []
     pools = [
         (one, {name: [row for row in own if row.horizon == one] for name, own in arms.items()}) for one in horizons
     ]
@@ -187,19 +180,12 @@ def table(ablation: Ablation) -> list[str]:
         interval = "-" if arm.against is None else str(arm.against)
         costs = [str(arm.seeds), f"{arm.parameters:,}", f"{arm.seconds:,.1f}"]
         cells.append([arm.name, f"{arm.error:.4f}", f"{arm.validation:.4f}", mean, interval, *costs])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in cells]
-    return ["  ".join(line).rstrip() for line in lines]
-
-
-def _yardstick(arms: dict[str, list[Row]]) -> str:
-    """The control with the least mean validation loss; empty where there is none."""
-    controls = {name: _mean_validation(rows) for name, rows in arms.items() if rows[0].attention in CONTROLS}
-    return min(controls, key=controls.__getitem__, default="")
+    return align(cells, right=range(1, len(cells[0])))
 
 
 def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int, level: float) -> Ablation:
-    yard = _yardstick(arms)
+    validation = {name: float(np.mean([row.validation_loss for row in rows])) for name, rows in arms.items()}
+    yard = min((name for name in arms if arms[name][0].attention in CONTROLS), key=validation.__getitem__)
     errors = {name: _errors_by_seed(rows, place.horizons) for name, rows in arms.items()}
     made = {}
     for name, rows in arms.items():
@@ -210,7 +196,7 @@ def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int, level: f
             name=name,
             attention=rows[0].attention,
             error=float(np.mean([_error(row) for row in rows])),
-            validation=_mean_validation(rows),
+            validation=validation[name],
             seeds=len(errors[name]),
             parameters=round(np.mean([row.parameters for row in rows])),
             seconds=float(np.mean([row.train_seconds for row in rows])),
@@ -246,7 +232,3 @@ def _errors_by_seed(rows: Sequence[Row], horizons: Sequence[int]) -> dict[int, N
 def _error(row: Row) -> float:
     value = read_measure(FORECASTING, row, FORECASTING.deciding_measure(row.protocol))
     return math.nan if value is None else value
-
-
-def _mean_validation(rows: Sequence[Row]) -> float:
-    return float(np.mean([row.validation_loss for row in rows]))

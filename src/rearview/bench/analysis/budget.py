@@ -8,8 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rearview.bench.rows import identity
-from rearview.bench.rows.identity import parse_column, training_of, tried_candidates
+from rearview.bench.rows.identity import Search, parse_column, training_of
 from rearview.bench.rows.row import Facts, RunRow
 
 TRAINING = ("epochs", "batch", "updates_per_epoch", "windows_per_epoch", "patience")
@@ -45,7 +44,7 @@ def budget_of(rows: Sequence[RunRow]) -> Budget:
     anneals = epochs is not None and training.get("schedule") in ANNEALING
     return Budget(
         seeds=len(rows),
-        tried=_count_tried(configuration),
+        tried=Search.of(configuration).count,
         epochs=epochs,
         epoch_windows=_epoch_windows(training),
         patience=_whole(training, "patience"),
@@ -107,12 +106,6 @@ _WORDS = {
     "tried": "settings tried",
     "seeds": "seeds",
 }
-
-
-def _count_tried(configuration: Facts) -> int:
-    """The number of settings that a search may try: as many as are listed, or as many draws as it has."""
-    tuner, _, trials = str(identity.budget_of(configuration).get("tuner", "")).partition(":")
-    return int(trials) if tuner else len(tried_candidates(configuration))
 
 
 def _epoch_windows(training: Facts) -> int | None:

@@ -12,13 +12,11 @@ from dataclasses import asdict, dataclass
 from functools import cache
 
 from rearview.bench.rows.identity import (
-    budget_of,
+    Search,
     mechanism_of,
     parse_column,
-    search_space,
     settings_of,
     training_of,
-    tried_candidates,
     with_defaults,
 )
 from rearview.bench.rows.row import Facts, Row, RunRow
@@ -81,9 +79,8 @@ def _family(row: RunRow) -> tuple[str, ...]:
 
 def _search(row: RunRow) -> str:
     """The number of settings tried, and the tuner where they were drawn; empty where none were."""
-    return str(budget_of(row.configuration).get("tuner", "")) or (
-        f"best of {count}" if (count := len(tried_candidates(row.configuration))) else ""
-    )
+    search = Search.of(row.configuration)
+    return search.tuner or (f"best of {search.count}" if search.count else "")
 
 
 def facets_of(row: RunRow) -> dict[str, object]:
@@ -95,21 +92,15 @@ def facets_of(row: RunRow) -> dict[str, object]:
         _MECHANISM: mechanism_of(configuration),
     }
     facets = {f"{part}{key}": value for part, settings in parts.items() for key, value in settings.items()}
-    facets["searched"] = _spell_space(configuration)
+    facets["searched"] = _spell_space(Search.of(configuration))
     plain = ("lookback", "loss", "calendar", "mode", "stride", "threshold_rule", "balance")
     facets |= {key: getattr(row, key) for key in plain if hasattr(row, key)}
     return facets | ({"loss": _loss(row)} if isinstance(row, Row) else {})
 
 
-def _spell_space(configuration: Facts) -> str:
+def _spell_space(search: Search) -> str:
     """The values that each setting was chosen from; empty where nothing was searched for."""
-    space = dict(search_space(configuration))
-    if not space:
-        listed: dict[str, list[object]] = defaultdict(list)
-        for candidate in tried_candidates(configuration):
-            for name, value in candidate.items():
-                listed[name].append(value)
-        space |= listed
+    space = search.space or {name: [one[name] for one in search.tried if name in one] for name in search.names}
     words = {
         name: "|".join(dict.fromkeys(map(str, values))) if isinstance(values, list) else values
         for name, values in space.items()
@@ -197,16 +188,15 @@ def protocol_defaults(
 
 def _spell_search(row: Row) -> list[str]:
     """The number of settings tried for a row, and those it has; nothing where none were."""
-    budget, tried = budget_of(row.configuration), tried_candidates(row.configuration)
-    tuner, _, trials = str(budget.get("tuner", "")).partition(":")
-    if not tuner and not tried:
+    search = Search.of(row.configuration)
+    if not search.count:
         return []
-    count = f"best of {trials} trials by {tuner}" if tuner else f"best of {len(tried)}"
+    tuner = search.tuner.partition(":")[0]
+    count = f"best of {search.count} trials by {tuner}" if tuner else f"best of {search.count}"
     if row.status == "failed":
         return [count]
-    names = dict.fromkeys([*search_space(row.configuration), *(name for candidate in tried for name in candidate)])
     chosen = {}
-    for home, _, name in (full.rpartition(".") for full in names):
+    for home, _, name in (full.rpartition(".") for full in search.names):
         value = parse_column(row.configuration, _COLUMNS[home])[name]
         chosen[name] = float(f"{value:.4g}") if isinstance(value, float) else value
     return [f"{count} ({', '.join(spell_settings(chosen))})"]

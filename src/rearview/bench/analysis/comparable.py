@@ -22,6 +22,7 @@ from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.rows.identity import parse_column
 from rearview.bench.rows.row import Facts, Row, as_json
 from rearview.bench.tasks import Task
+from rearview.core.grouping import group_by
 from rearview.data.datasets.catalogue import recording_of
 
 Block = tuple[str, int | None, int] | tuple[str, int | None]
@@ -179,7 +180,7 @@ def _spell(own: Facts, every: Sequence[Facts]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnsweredExperiment:
     """The runs of one network that an experiment of ours asks for."""
 
     experiment: Experiment
@@ -187,7 +188,7 @@ class Answer:
     """By the experiment's name for them: their entries, the blocks in the same order."""
 
 
-def find_answers(task: Task, entries: Sequence[Entry]) -> list[Answer]:
+def find_answers(task: Task, entries: Sequence[Entry]) -> list[AnsweredExperiment]:
     """The experiments of ours that one network's entries under one protocol answer: every arm ran on every block.
 
     Those whose arms differ in their mechanisms are meant; a run counts where its training is the experiment's. The arms
@@ -203,15 +204,13 @@ def find_answers(task: Task, entries: Sequence[Entry]) -> list[Answer]:
             for cell in (replace(cell, attention=SOFTMAX) for cell in cells):
                 with_softmax += [] if cell in with_softmax else [cell]
             arms = _complete_arms(with_softmax, entries) or _complete_arms(cells, entries)
-            answers += [Answer(experiment, arms)] if arms else []
+            answers += [AnsweredExperiment(experiment, arms)] if arms else []
     return answers
 
 
 def _complete_arms(cells: Sequence[Cell], entries: Sequence[Entry]) -> dict[str, tuple[Entry, ...]]:
     """The entries of each arm, those of a block on one footing; none where some block has no footing with every arm."""
-    blocks: dict[tuple[object, ...], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        blocks[cell.dataset, cell.horizon, cell.lookback if cell.horizon else None].append(cell)
+    blocks = group_by(cells, lambda cell: (cell.dataset, cell.horizon, cell.lookback if cell.horizon else None))
     chosen: dict[str, tuple[Entry, ...]] = defaultdict(tuple)
     for arms in blocks.values():
         complete = [made for made in _arms_by_footing(arms, entries) if len(made) == len(arms)]

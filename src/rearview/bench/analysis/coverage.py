@@ -1,6 +1,6 @@
 """All printed numbers at once: those that our rows compare with, and the cells of the tables that nobody ran."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +11,7 @@ from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import Task
+from rearview.core.grouping import group_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def compare_all(task: Task, rows: Sequence[RunRow]) -> list[Comparison]:
     names = {}
     for row, named in zip(usable, name_candidates(usable), strict=True):
         names[id(row)] = named.name if named.dataset == row.dataset else f"{named.name} on {named.dataset}"
-    by_place = _group_by_place(usable)
+    by_place = group_by(usable, _place)
     seen: set[int] = set()
     comparisons = []
     for experiment in (experiment for experiment in catalogue.every() if experiment.task == task.name):
@@ -59,20 +60,18 @@ def compare_all(task: Task, rows: Sequence[RunRow]) -> list[Comparison]:
 
 def _group_candidates(rows: Sequence[RunRow], labels: Mapping[int, str], first: str) -> list[tuple[str, list[RunRow]]]:
     """(name, rows) of every candidate under every protocol; the name is empty where a protocol has but one."""
-    gathered: dict[str, dict[str, list[RunRow]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        gathered[row.protocol][labels[id(row)]].append(row)
-    return [
-        (name if len(gathered[protocol]) > 1 else "", group)
-        for protocol in sorted(gathered, key=lambda name: (name != first, name))
-        for name, group in gathered[protocol].items()
-    ]
+    groups = []
+    by_protocol = group_by(rows, lambda row: row.protocol)
+    for protocol in sorted(by_protocol, key=lambda name: (name != first, name)):
+        candidates = group_by(by_protocol[protocol], lambda row: labels[id(row)])
+        groups += [(name if len(candidates) > 1 else "", group) for name, group in candidates.items()]
+    return groups
 
 
 def measure_coverage(rows: Mapping[Task, Sequence[RunRow]]) -> list[Coverage]:
     """Every experiment of a task that has rows, with those of its cells that were not run."""
     finished = {task.name: latest_runs(made) for task, made in rows.items() if made}
-    by_place = {name: _group_by_place(made) for name, made in finished.items()}
+    by_place = {name: group_by(made, _place) for name, made in finished.items()}
     coverage = []
     for experiment in catalogue.every():
         # Tables of averages are views of another table's cells.
@@ -85,17 +84,7 @@ def measure_coverage(rows: Mapping[Task, Sequence[RunRow]]) -> list[Coverage]:
     return coverage
 
 
-Place = tuple[str, str, int | None, int | None]
-
-
-def _group_by_place(rows: Sequence[RunRow]) -> dict[Place, list[RunRow]]:
-    places: dict[Place, list[RunRow]] = defaultdict(list)
-    for row in rows:
-        places[_place(row)].append(row)
-    return places
-
-
-def _place(one: RunRow | Cell) -> Place:
+def _place(one: RunRow | Cell) -> tuple[str, str, int | None, int | None]:
     """The key under which rows of a cell are looked up; look-backs matter in forecasting alone."""
     horizon = getattr(one, "horizon", None)
     return one.dataset, one.model, horizon, None if horizon is None else one.lookback

@@ -12,6 +12,7 @@ from rearview.bench.analysis.candidates import Candidate, name_candidates
 from rearview.bench.rows.identity import identity
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import Task
+from rearview.core.grouping import group_by
 
 COSTS = ("parameters", "train_seconds", "latency_ms", "peak_memory_bytes")
 _CHECKSUMS = ("values_sha256", "train_sha256", "test_sha256")
@@ -107,10 +108,7 @@ def find_repeats(task: Task, rows: Iterable[RunRow]) -> Repeats:
 def failed_runs(rows: Sequence[RunRow]) -> list[RunRow]:
     """The latest failure of every run that never finished."""
     done = {_key(row) for row in latest_runs(rows)}
-    lost: dict[tuple[object, ...], list[RunRow]] = defaultdict(list)
-    for row in rows:
-        if row.status == "failed":
-            lost[_key(row)].append(row)
+    lost = group_by((row for row in rows if row.status == "failed"), _key)
     return [_latest(same) for key, same in lost.items() if key not in done]
 
 
@@ -137,11 +135,7 @@ def read_measure(task: Task, row: RunRow, metric: str) -> float | None:
 
 def _group_runs(rows: Iterable[RunRow]) -> dict[tuple[object, ...], list[RunRow]]:
     """The rows of every finished run."""
-    runs: dict[tuple[object, ...], list[RunRow]] = defaultdict(list)
-    for row in rows:
-        if row.status == "done":
-            runs[_key(row, data=True)].append(row)
-    return runs
+    return group_by((row for row in rows if row.status == "done"), lambda row: _key(row, data=True))
 
 
 def _latest(same: Sequence[RunRow]) -> RunRow:
@@ -210,11 +204,13 @@ def find_overlapping(rows: Iterable[RunRow]) -> frozenset[RunRow]:
     workers on one chip measures the queue. A row does not say on which of several equal machines it was made, so runs
     on equal machines count as well, and so may the sessions of a run that was resumed.
     """
-    by_device: dict[str, list[tuple[float, float, RunRow]]] = defaultdict(list)
-    for row in dict.fromkeys(rows):  # one row can stand in two files
-        if (ended := parse_time(row.created)) is not None and math.isfinite(row.total_seconds):
-            by_device[row.device].append((ended - row.total_seconds, ended, row))
-    return frozenset(row for spans in by_device.values() for row in _find_overlapping_spans(spans))
+    spans = [
+        (ended - row.total_seconds, ended, row)
+        for row in dict.fromkeys(rows)  # one row can stand in two files
+        if (ended := parse_time(row.created)) is not None and math.isfinite(row.total_seconds)
+    ]
+    by_device = group_by(spans, lambda span: span[2].device)
+    return frozenset(row for own in by_device.values() for row in _find_overlapping_spans(own))
 
 
 def _find_overlapping_spans(spans: list[tuple[float, float, RunRow]]) -> set[RunRow]:

@@ -25,11 +25,12 @@ from rearview.bench.analysis.candidates import name_candidates, protocol_default
 from rearview.bench.analysis.leaderboard import Score, failed_runs, latest_runs
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.published import Number
-from rearview.bench.rows.identity import identity, loss_of, tried_candidates, with_defaults
+from rearview.bench.rows.identity import Search, identity, loss_of, with_defaults
 from rearview.bench.rows.row import ClassificationRow, DetectionRow, Facts, Row, RunRow, as_json
 from rearview.bench.runs.request import Part
 from rearview.bench.tasks import Task
 from rearview.core.errors import SettingsError
+from rearview.core.grouping import group_by
 
 SHARE = 0.02
 RULE = (
@@ -146,8 +147,24 @@ def compare(experiment: Experiment, rows: Sequence[RunRow], protocol: str | None
             for number in numbers:
                 short = "" if number is None or not ours else _shortfall(task, experiment, cell, ours, made)
                 for metric in _metrics(task, number, wanted):
-                    comparison = _comparison(task, experiment, cell, number, metric, ours)
-                    comparisons.append(replace(comparison, broken=broken, shortfall=short, apart=apart))
+                    # MICA judges in original units; every other paper on the standardised scale.
+                    values = _values(ours, metric, original=experiment.paper == "mica")
+                    guessed = _values(ours, task.chance[metric]) if metric in task.chance else []
+                    comparisons.append(
+                        Comparison(
+                            cell=cell,
+                            number=number,
+                            metric=metric,
+                            rows=ours,
+                            mean=float(np.mean(values)) if values else None,
+                            std=float(np.std(values, ddof=1)) if len(values) > 1 else None,
+                            broken=broken,
+                            shortfall=short,
+                            lower_is_better=task.lower_is_better,
+                            chance=float(np.mean(guessed)) if guessed else None,
+                            apart=apart,
+                        )
+                    )
     return comparisons
 
 
@@ -170,24 +187,6 @@ def _differences(task: Task, cell: Cell, rows: Sequence[RunRow]) -> dict[int, tu
         usual = cell.loss is not None or _has_loss(row, _declared_losses(row.protocol)[0])
         found[id(row)] = apart if usual else (f"loss={row.loss}", *apart)
     return found
-
-
-def _comparison(
-    task: Task, experiment: Experiment, cell: Cell, number: Number | None, metric: str, rows: tuple[RunRow, ...]
-) -> Comparison:
-    # MICA judges in original units; every other paper on the standardised scale.
-    values = _values(rows, metric, original=experiment.paper == "mica")
-    guessed = _values(rows, task.chance[metric]) if metric in task.chance else []
-    return Comparison(
-        cell,
-        number,
-        metric,
-        rows,
-        float(np.mean(values)) if values else None,
-        float(np.std(values, ddof=1)) if len(values) > 1 else None,
-        lower_is_better=task.lower_is_better,
-        chance=float(np.mean(guessed)) if guessed else None,
-    )
 
 
 def _values(rows: Sequence[RunRow], metric: str, original: bool = False) -> list[float]:
@@ -219,12 +218,8 @@ def _choose_lookbacks(cells: Sequence[Cell], rows: Sequence[RunRow]) -> dict[tup
     It is that of the least mean validation loss over the horizons with runs at every look-back; there is none where no
     horizon has them.
     """
-    families: dict[tuple[str, str, str], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        if cell.among:
-            families[_family(cell)].append(cell)
     chosen = {}
-    for family, same in families.items():
+    for family, same in group_by((cell for cell in cells if cell.among), _family).items():
         losses: dict[int, list[float]] = defaultdict(list)
         for cell in same:
             places = (cell, *cell.among)
@@ -243,13 +238,10 @@ def _choose_by_search(rows: Sequence[RunRow], lookback: int | None = None) -> li
 
     Rows trained in other ways, and seeds that were chosen from other settings, stand apart.
     """
-    made: dict[tuple[object, ...], list[Row]] = {}
-    for row in rows:
-        assert isinstance(row, Row)
-        made.setdefault((*_beside_the_search(row), row.seed), []).append(row)
+    forecasts = [row for row in rows if isinstance(row, Row)]
     groups: dict[tuple[object, ...], list[Row]] = {}
-    for (*beside, _), searches in made.items():
-        space = frozenset((row.lookback, as_json(tried_candidates(row.configuration))) for row in searches)
+    for (*beside, _), searches in group_by(forecasts, lambda row: (*_beside_the_search(row), row.seed)).items():
+        space = frozenset((row.lookback, as_json(Search.of(row.configuration).tried)) for row in searches)
         # A loss that is no number comes last.
         at_one = [row for row in searches if row.lookback == lookback] or searches
         best = min(at_one, key=lambda row: row.validation_loss if math.isfinite(row.validation_loss) else math.inf)
@@ -270,11 +262,11 @@ def has_numbers(row: RunRow) -> bool:
 
 def group_by_seed(rows: Sequence[RunRow]) -> list[tuple[RunRow, ...]]:
     """Rows that differ in their seed alone, group by group; one empty group where there is none."""
-    groups: dict[tuple[object, ...], list[RunRow]] = {}
-    for row in rows:
-        key = tuple(value for name, value in identity(row.configuration).items() if name != "seed")
-        groups.setdefault(key, []).append(row)
-    return [tuple(group) for group in groups.values()] or [()]
+
+    def beside_the_seed(row: RunRow) -> tuple[object, ...]:
+        return tuple(value for name, value in identity(row.configuration).items() if name != "seed")
+
+    return [tuple(group) for group in group_by(rows, beside_the_seed).values()] or [()]
 
 
 def has_mechanism(row: RunRow, attention: Part | None) -> bool:
@@ -336,7 +328,7 @@ def _matches_forecast(row: Row, cell: Cell) -> bool:
     if bool(cell.candidates) != ("candidates" in searched) or bool(cell.tuning) != ("tuner" in searched):
         return False
     wanted = json.loads(as_json({"name": "", **_wanted_mechanism(cell.model, cell.attention)}))
-    if any(key in candidate for candidate in tried_candidates(row.configuration) for key in wanted):
+    if any(key in candidate for candidate in Search.of(row.configuration).tried for key in wanted):
         return False
     made = {**json.loads(row.attention_settings), "name": row.attention}
     return all(made.get(key) == value for key, value in wanted.items())
@@ -401,7 +393,7 @@ def _count_tried(cell: Cell, rows: Sequence[RunRow]) -> int:
     tried = [
         {**json.loads(row.attention_settings), **candidate}
         for row in rows
-        for candidate in tried_candidates(row.configuration)
+        for candidate in Search.of(row.configuration).tried
     ]
     return sum(any(wanted.items() <= one.items() for one in tried) for wanted in cell.candidates)
 

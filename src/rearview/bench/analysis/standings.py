@@ -18,6 +18,7 @@ from rearview.bench.analysis.comparable import Block, Rectangle
 from rearview.bench.analysis.leaderboard import Board, Entry, Score, build_boards
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import Task
+from rearview.core.grouping import group_by
 from rearview.data.datasets.catalogue import recording_of
 
 FEWEST = 4
@@ -92,7 +93,7 @@ class Standing:
         return min(len(entry.rows) for same in self.entries.values() for entry in same)
 
     @property
-    def significant(self) -> tuple[statistics.Pair, ...]:
+    def significant(self) -> tuple[statistics.PairTest, ...]:
         """The pairs that differ significantly; none where some were trained for longer than others."""
         return () if budget.is_unfair(self.uneven) else self.judgement.significant
 
@@ -182,9 +183,7 @@ def build_standings(boards: Sequence[Board]) -> list[Standing]:
     standings: list[Standing] = []
     for task, protocol in dict.fromkeys((board.task, board.protocol) for board in boards):
         entries = [e for b in boards if (b.task, b.protocol) == (task, protocol) for e in b.entries if e.score]
-        models: dict[str, list[Entry]] = defaultdict(list)
-        for entry in entries:
-            models[entry.model].append(entry)
+        models = group_by(entries, lambda entry: entry.model)
         for own in models.values():
             answers = _answer_experiments(own)
             standings += [*answers, *_compare_at_best_rates(own), *_compare_mechanisms(own, answers)]
@@ -273,10 +272,10 @@ def pick_headline(standings: Sequence[Standing]) -> Standing:
 def pick_answers(standings: Sequence[Standing]) -> list[Answer]:
     """For each task and network the best mechanism of the comparison with softmax that says the most: under the clean
     protocol, on equal budgets, with several seeds, over the most data sets."""
-    pools: dict[tuple[Task, str], list[Standing]] = defaultdict(list)
-    for one in standings:
-        if one.model and "softmax" in {same[0].attention for same in one.entries.values()}:
-            pools[one.task, one.model].append(one)
+    against_softmax = [
+        one for one in standings if one.model and "softmax" in {same[0].attention for same in one.entries.values()}
+    ]
+    pools = group_by(against_softmax, lambda one: (one.task, one.model))
     widest = [
         max(pool, key=lambda one: (one.protocol == "clean", not budget.is_unfair(one.uneven), *_surety(one)))
         for pool in pools.values()
@@ -372,9 +371,7 @@ def _build_standing(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Recta
     relative = np.array([[entry.score.mean if entry.score else np.nan for entry in line] for line in grid])
     middle = relative.mean(axis=1, keepdims=True)
     relative = np.divide(relative, middle, out=relative, where=middle != 0)
-    sets: dict[str, list[int]] = defaultdict(list)
-    for place, block in enumerate(blocks):
-        sets[recording_of(block[0])].append(place)
+    sets = group_by(range(len(blocks)), lambda place: recording_of(blocks[place][0]))
     # Means of the same numbers in another order differ in the last digit; that is no difference.
     scores = np.array([relative[places].mean(axis=0) for places in sets.values()]).round(12)
     judgement = statistics.judge(scores, names, lower_is_better=task.lower_is_better)

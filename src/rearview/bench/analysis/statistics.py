@@ -165,7 +165,7 @@ ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PairTest:
     """Two candidates over the same blocks."""
 
     first: str
@@ -187,7 +187,7 @@ class Judgement:
     blocks: int
     friedman: Friedman | None
     """None for two candidates, of whom the signed-rank test says all, and for one block, of which it says nothing."""
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PairTest, ...]
     cliques: tuple[tuple[int, int], ...]
     """First and last place of every group of neighbours without a significant difference between any two."""
     alpha: float
@@ -203,7 +203,7 @@ class Judgement:
         return self.blocks < self.needed
 
     @property
-    def significant(self) -> tuple[Pair, ...]:
+    def significant(self) -> tuple[PairTest, ...]:
         """The pairs that differ."""
         if self.friedman is not None and self.friedman.p_value > self.alpha:
             return ()
@@ -220,7 +220,7 @@ def judge(scores: Scores, names: Sequence[str], *, lower_is_better: bool = True,
     places = [(first, second) for place, first in enumerate(order) for second in order[place + 1 :]]
     raw = [signed_rank(values[:, first], values[:, second]) for first, second in places]
     pairs = tuple(
-        Pair(
+        PairTest(
             names[first],
             names[second],
             p_value,

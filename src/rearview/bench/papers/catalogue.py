@@ -21,6 +21,7 @@ from rearview.bench.runs.request import Part, Request, spell
 from rearview.bench.runs.tuning import Tuning
 from rearview.core.errors import SettingsError, did_you_mean, unknown
 from rearview.core.files import list_yaml, read_yaml
+from rearview.core.grouping import group_by
 
 _FOLDER = "rearview.bench.papers.experiments"
 _FEW = 6
@@ -235,13 +236,13 @@ def _forecasting_cells(
 ) -> Iterator[Cell]:
     """A cell for each run that some of the numbers compare with, in the order of the paper."""
     lookbacks = facts.get("lookbacks", {})
-    gathered: dict[tuple[object, ...], list[Number]] = {}
-    for number in numbers:
-        if number.kind == "forecast" and number.horizon is not None:
-            spec = None if number.attention is None else repr(number.attention)
-            key = (number.dataset, number.lookback, number.horizon, number.backbone, spec, repr(number.around))
-            gathered.setdefault((*key, number.variant, _is_best_of_several(number)), []).append(number)
-    for same in gathered.values():
+
+    def place(number: Number) -> tuple[object, ...]:
+        network = number.backbone, repr(number.attention), repr(number.around), number.variant
+        return number.dataset, number.lookback, number.horizon, *network, _is_best_of_several(number)
+
+    wanted = (number for number in numbers if number.kind == "forecast" and number.horizon is not None)
+    for same in group_by(wanted, place).values():
         first = same[0]
         cell = Cell(
             dataset=first.dataset,
@@ -319,9 +320,6 @@ def _grid_cells(
 
 def _labelled_cells(numbers: list[Number], task: str) -> Iterator[Cell]:
     """A cell for each run of classification or detection that some of the numbers compare with."""
-    gathered: dict[tuple[str, str, str], list[Number]] = {}
-    for number in numbers:
-        if number.kind == task:
-            gathered.setdefault((number.dataset, number.model, repr(number.attention)), []).append(number)
-    for same in gathered.values():
+    wanted = (number for number in numbers if number.kind == task)
+    for same in group_by(wanted, lambda number: (number.dataset, number.model, repr(number.attention))).values():
         yield Cell(same[0].dataset, same[0].model, same[0].attention, task=task, numbers=tuple(same))

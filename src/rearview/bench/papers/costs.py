@@ -20,6 +20,7 @@ from rearview.bench.papers.published import Number
 from rearview.bench.rows.row import Facts
 from rearview.bench.runs.request import spell
 from rearview.core.errors import InputError
+from rearview.core.grouping import group_by
 
 if TYPE_CHECKING:
     from rearview.models.costs import Cost
@@ -135,11 +136,11 @@ class CostComparison:
 def cells(paper: str, table: str) -> tuple[CostCell, ...]:
     """A cell for each network of a table, in the order of the paper."""
     facts = catalogue.costs(paper)
-    gathered: dict[tuple[object, ...], list[Number]] = {}
-    for number in published.select(paper, table):
-        key = (number.dataset, number.lookback, number.horizon, number.backbone, number.variant, repr(number.around))
-        gathered.setdefault(key, []).append(number)
-    return tuple(_cell(tuple(same), facts) for same in gathered.values())
+    networks = group_by(
+        published.select(paper, table),
+        lambda one: (one.dataset, one.lookback, one.horizon, one.backbone, one.variant, repr(one.around)),
+    )
+    return tuple(_cell(tuple(same), facts) for same in networks.values())
 
 
 def parts(experiment: Experiment) -> Sequence[CostCell] | Sequence[Cell]:

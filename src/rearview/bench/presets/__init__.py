@@ -28,7 +28,7 @@ class Preset:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Preset):
+class PresetRule(Preset):
     """Settings for some data sets from some horizon on."""
 
     datasets: tuple[str, ...] = ()
@@ -69,10 +69,10 @@ def summary(source: str) -> str:
 
 
 @cache
-def entries(source: str = OFFICIAL) -> Mapping[str, tuple[Entry, ...]]:
+def entries(source: str = OFFICIAL) -> Mapping[str, tuple[PresetRule, ...]]:
     """The entries of a source, by network."""
     return {
-        model: tuple(Entry(**freeze(entry)) for entry in listed)
+        model: tuple(PresetRule(**freeze(entry)) for entry in listed)
         for model, listed in _file(source).items()
         if not model.startswith("_")
     }

@@ -7,7 +7,7 @@ search chose among the same candidates.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache
 
 from rearview.bench.rows.row import AnyRow, Facts, as_json
@@ -47,47 +47,71 @@ def parse_column(configuration: Facts, column: str) -> dict[str, object]:
     return value
 
 
-def tried_candidates(configuration: Facts) -> list[Facts]:
-    """The settings that were tried, one by one; empty where nothing was searched for."""
-    candidates = parse_column(configuration, "budget").get("candidates", [])
-    assert isinstance(candidates, list)
-    return candidates
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The search for settings that a run was made with; nothing is in it where none was made."""
 
+    requested: dict[str, object]
+    """As it was asked for: what was drawn is an outcome."""
+    tried: list[Facts]
+    """The settings that were tried, one by one, listed or drawn."""
 
-def budget_of(configuration: Facts) -> dict[str, object]:
-    """The budget of a search for settings; what was drawn is an outcome."""
-    budget = parse_column(configuration, "budget")
-    return {key: value for key, value in budget.items() if "tuner" not in budget or key not in ("candidates", "losses")}
+    @classmethod
+    def of(cls, configuration: Facts) -> "Search":
+        """As a row states it."""
+        budget = parse_column(configuration, "budget")
+        tried = budget.get("candidates", [])
+        assert isinstance(tried, list)
+        outcomes = ("candidates", "losses") if "tuner" in budget else ()
+        return cls({key: value for key, value in budget.items() if key not in outcomes}, tried)
 
+    @property
+    def tuner(self) -> str:
+        """Who drew the settings, and how often (optuna:20); empty where they were listed."""
+        return str(self.requested.get("tuner", ""))
 
-def search_space(configuration: Facts) -> dict[str, object]:
-    """By full name: what a setting was drawn from; empty where none were drawn."""
-    space = budget_of(configuration).get("space", {})
-    assert isinstance(space, dict)
-    return space
+    @property
+    def count(self) -> int:
+        """How many settings it may try: as many as are listed, or as many draws as it has."""
+        tuner, _, trials = self.tuner.partition(":")
+        return int(trials) if tuner else len(self.tried)
+
+    @property
+    def space(self) -> dict[str, object]:
+        """By full name: what a setting was drawn from; empty where none were drawn."""
+        space = self.requested.get("space", {})
+        assert isinstance(space, dict)
+        return space
+
+    @property
+    def names(self) -> list[str]:
+        """The full names of the settings searched for."""
+        return list(dict.fromkeys([*self.space, *(name for one in self.tried for name in one)]))
+
+    def without(self, settings: Facts, prefix: str) -> dict[str, object]:
+        """Settings but those searched for, whose full names begin so."""
+        searched = self.names
+        return {key: value for key, value in settings.items() if f"{prefix}{key}" not in searched}
 
 
 def training_of(configuration: Facts) -> dict[str, object]:
     """The training settings that bear on the outcome, those searched for aside; empty for a model that does not
     train."""
     given = parse_column(configuration, "training")
-    aside = {*SPEED, *_searched_names(configuration, "training.")}
-    return {key: value for key, value in {**_training(), **given}.items() if key not in aside} if given else {}
+    settings = {key: value for key, value in {**_training(), **given}.items() if key not in SPEED} if given else {}
+    return Search.of(configuration).without(settings, "training.")
 
 
 def settings_of(configuration: Facts) -> dict[str, object]:
     """Every setting of the network but those searched for."""
     settings = {**_network(str(configuration.get("model", ""))), **parse_column(configuration, "settings")}
-    searched = _searched_names(configuration, "network.")
-    return {key: value for key, value in settings.items() if key not in searched}
+    return Search.of(configuration).without(settings, "network.")
 
 
 def mechanism_of(configuration: Facts) -> dict[str, object]:
     """Every setting of the mechanism but those searched for, of which a run has the best."""
-    searched = _searched_names(configuration, "")
     given = parse_column(configuration, "attention_settings")
-    settings = with_defaults(str(configuration.get("attention", "")), given)
-    return {key: value for key, value in settings.items() if key not in searched}
+    return Search.of(configuration).without(with_defaults(str(configuration.get("attention", "")), given), "")
 
 
 def loss_of(configuration: Facts) -> dict[str, object]:
@@ -101,12 +125,6 @@ def loss_of(configuration: Facts) -> dict[str, object]:
     except SettingsError:
         return given  # of a shelf that is not here
     return {"loss": name, **{key: float(value) for key, value in asdict(settings).items()}}
-
-
-def _searched_names(configuration: Facts, prefix: str) -> set[str]:
-    """The settings searched for whose full names begin so, under their short names."""
-    names = {*search_space(configuration), *(name for one in tried_candidates(configuration) for name in one)}
-    return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
 
 
 def with_defaults(mechanism: str, given: Facts) -> dict[str, object]:
@@ -149,7 +167,7 @@ _COMPLETE: Mapping[str, Callable[[Facts], dict[str, object]]] = {
     "training": training_of,
     "settings": settings_of,
     "attention_settings": mechanism_of,
-    "budget": budget_of,
+    "budget": lambda configuration: Search.of(configuration).requested,
     "loss": loss_of,
 }
 """The columns in which rows of one run may differ as text, and what of them makes another run."""

@@ -26,7 +26,7 @@ from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.cases.padding import CaseTensors, ChannelScaler, pad_cases
 from rearview.data.datasets import archives, catalogue
 from rearview.data.io import ts
-from rearview.estimators.base import Session, create_network, train_network
+from rearview.estimators.base import Session, train_network
 from rearview.estimators.classify import fit as fitting
 from rearview.estimators.classify.spec import ClassifySpec
 from rearview.tasks.confusion import Confusion
@@ -131,12 +131,10 @@ class Fit(run_spec.Fit[RunSpec]):
     """By part: how many."""
 
 
-def fit(spec: RunSpec, data: Data, device: torch.device, execution: Execution, saved: Path | None) -> Fit:
+def fit(spec: RunSpec, data: Data, device: torch.device, session: Session) -> Fit:
     """Train a network and let it answer the test cases."""
-    train_cases, test_cases = ts.read(data.files.train), ts.read(data.files.test)
-    return (_fit_clean if spec.protocol.name == CLEAN else _fit_tslib)(
-        spec, train_cases, test_cases, str(device), execution.progress
-    )
+    learned, tested = ts.read(data.files.train), ts.read(data.files.test)
+    return (_fit_clean if spec.protocol.name == CLEAN else _fit_tslib)(spec, learned, tested, str(device), session)
 
 
 def measure(fit: Fit, data: Data) -> Facts:
@@ -157,7 +155,7 @@ def measure(fit: Fit, data: Data) -> Facts:
     }
 
 
-def _fit_clean(spec: RunSpec, learned: Cases, tested: Cases, device: str, progress: train.Progress | None) -> Fit:
+def _fit_clean(spec: RunSpec, learned: Cases, tested: Cases, device: str, session: Session) -> Fit:
     assert spec.training is not None
     estimator = ClassifySpec(
         model=spec.model,
@@ -167,7 +165,7 @@ def _fit_clean(spec: RunSpec, learned: Cases, tested: Cases, device: str, progre
         seed=spec.seed,
         device=device,
     )
-    fitted = fitting.fit(learned, estimator, Session(progress=progress))
+    fitted = fitting.fit(learned, estimator, session)
     measures.best_epoch(fitted.history)
     answers = fitted.classes[fitting.predict(fitted, tested).probabilities.argmax(1)]
     assert tested.labels is not None
@@ -177,7 +175,7 @@ def _fit_clean(spec: RunSpec, learned: Cases, tested: Cases, device: str, progre
     )  # fmt: skip
 
 
-def _fit_tslib(spec: RunSpec, learned: Cases, tested: Cases, device: str, progress: train.Progress | None) -> Fit:
+def _fit_tslib(spec: RunSpec, learned: Cases, tested: Cases, device: str, session: Session) -> Fit:
     assert spec.training is not None
     classes, codes = fitting.code_classes(learned)
     _, truth = fitting.code_classes(tested)
@@ -187,12 +185,8 @@ def _fit_tslib(spec: RunSpec, learned: Cases, tested: Cases, device: str, progre
         for cases, numbers in ((learned, codes), (tested, truth))
     ]
     both = CaseTensors(torch.cat([part.values for part in parts]), None, torch.cat([part.labels for part in parts]))
-    network = create_network(
-        spec.model,
-        seed=spec.seed,
-        device=both.values.device,
-        attention=spec.attention,
-        settings=spec.settings,
+    network = spec.build(
+        both.values.device,
         channels=both.values.shape[1],
         lookback=both.values.shape[2],
         asks="classes",
@@ -200,7 +194,6 @@ def _fit_tslib(spec: RunSpec, learned: Cases, tested: Cases, device: str, progre
     )
     order = torch.arange(len(both))
     first, rest = order[: len(learned)], order[len(learned) :]
-    session = Session(progress=progress)
     history = train_network(network, Classify(tie_break=0.0), both, first, rest, spec.training, session)
     assert history is not None
     measures.best_epoch(history)

@@ -35,7 +35,7 @@ from rearview.core.settings import settings_from
 from rearview.data.datasets import detection_sets, tsb_ad
 from rearview.data.datasets.labelled_arrays import LabelledArrays
 from rearview.data.scale import Scaler
-from rearview.estimators.base import Session, create_network
+from rearview.estimators.base import PREPARING, Session
 from rearview.estimators.detect import detection as detecting
 from rearview.estimators.detect import fit as fitting
 from rearview.estimators.detect import tslib
@@ -188,11 +188,11 @@ class Fit(run_spec.Fit[DetectionSpec]):
     """The columns that the test rows fill."""
 
 
-def fit(spec: DetectionSpec, data: Data, device: torch.device, execution: Execution, saved: Path | None) -> Fit:
+def fit(spec: DetectionSpec, data: Data, device: torch.device, session: Session) -> Fit:
     """Train a network on the training rows."""
     spec = replace(spec, estimator=replace(spec.estimator, device=str(device)))
     make_fit = _fit_clean if spec.protocol.name in ("clean", TSB_AD) else _fit_published
-    return make_fit(spec, data.arrays, execution.progress or train.Silent())
+    return make_fit(spec, data.arrays, session)
 
 
 def measure(fit: Fit, data: Data) -> Facts:
@@ -210,9 +210,9 @@ def measure(fit: Fit, data: Data) -> Facts:
     }
 
 
-def _fit_clean(spec: DetectionSpec, arrays: LabelledArrays, progress: train.Progress) -> Fit:
+def _fit_clean(spec: DetectionSpec, arrays: LabelledArrays, session: Session) -> Fit:
     # Rows compare networks by their errors on every channel; a rule for some of them would make it another measure.
-    fitted = fitting.fit(arrays.train, spec.estimator, Session(progress=progress), hold_constants=False)
+    fitted = fitting.fit(arrays.train, spec.estimator, session, hold_constants=False)
     if fitted.interrupted:
         raise KeyboardInterrupt
 
@@ -250,7 +250,7 @@ def _means_over_files(arrays: LabelledArrays, scores: NDArray[np.float64]) -> di
     return dict(zip(("vus_pr", "auc_pr", "auc_roc"), means, strict=True))
 
 
-def _fit_published(spec: DetectionSpec, arrays: LabelledArrays, progress: train.Progress) -> Fit:
+def _fit_published(spec: DetectionSpec, arrays: LabelledArrays, session: Session) -> Fit:
     request, step = spec.estimator, spec.data.step
     learned, tested = tslib.join_series(arrays.train), tslib.join_series(arrays.test)
     scaler = Scaler.fit(learned)
@@ -258,22 +258,12 @@ def _fit_published(spec: DetectionSpec, arrays: LabelledArrays, progress: train.
     windows = tslib.stride_windows(rows, size, step)
     stopping = tslib.stride_windows(rows, size, step, tslib.validation_begin(rows))
     source = source_of(learned, scaler, windows + stopping, size, "reconstruct", device)
-    network = create_network(
-        spec.model,
-        seed=request.seed,
-        device=device,
-        attention=request.attention,
-        settings=request.settings,
-        channels=source.channels,
-        lookback=size,
-        asks="window",
-    )
+    network = spec.build(device, channels=source.channels, lookback=size, asks="window")
     order = torch.arange(len(windows) + len(stopping))
-    network.prepare(source.pasts(order[: len(windows)][:: max(1, len(windows) // 256)]).past)
+    first, rest = order[: len(windows)], order[len(windows) :]
+    network.prepare(source.pasts(first[:: max(1, len(windows) // PREPARING)]).past)
     training = settings_from(train.Settings, "Training", {**request.training, "seed": request.seed})
-    history = train.fit(
-        network, Detect(), source, order[: len(windows)], order[len(windows) :], training, progress=progress
-    )
+    history = train.fit(network, Detect(), source, first, rest, training, progress=train.follower(session.progress))
     if history.ended == "interrupted":
         raise KeyboardInterrupt
 

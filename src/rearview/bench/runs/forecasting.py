@@ -35,7 +35,7 @@ from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_targets
 from rearview.data.scale import Scaler
 from rearview.data.windows import Source, Windows, list_windows
-from rearview.estimators.base import PREPARING, create_network
+from rearview.estimators.base import PREPARING, Session
 from rearview.estimators.options import check_whole
 from rearview.models import adapters as shelf
 from rearview.models.contract import Model
@@ -224,7 +224,7 @@ def borders_for(dataset: Dataset, rows: int, lookback: int, horizon: int) -> Bor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial(run_spec.Fit[ForecastingSpec]):
+class Fit(run_spec.Fit[ForecastingSpec]):
     """A network with the windows it learns from, is selected on and is tested on."""
 
     task: Forecast
@@ -237,7 +237,7 @@ class Trial(run_spec.Fit[ForecastingSpec]):
     validation_loss: float = 0.0
 
     @staticmethod
-    def begin(spec: ForecastingSpec, panel: Panel, parts: Parts, device: torch.device) -> "Trial":
+    def begin(spec: ForecastingSpec, panel: Panel, parts: Parts, device: torch.device) -> "Fit":
         """Put the data on the device and draw the network's first weights."""
         which = parts.train + parts.validation + parts.test
         source = Source(panel, parts.scaler, which, spec.lookback, spec.horizon, device=device, calendar=spec.calendar)
@@ -247,12 +247,12 @@ class Trial(run_spec.Fit[ForecastingSpec]):
         selected = selected[: spec.protocol.windows(len(selected), batch, "validation", spec.model)]
         tested = tested[: spec.protocol.windows(len(tested), batch, "test", spec.model)]
         network = build(spec, source.channels, source.mark_count, device)
-        return Trial(
+        return Fit(
             spec=spec, network=network, task=Forecast(spec.horizon, spec.loss), source=source, parts=parts,
             learned=learned, selected=selected, tested=tested,
         )  # fmt: skip
 
-    def fit(self, saved: Path | None, resume: bool, progress: train.Progress | None) -> "Trial":
+    def fit(self, session: Session) -> "Fit":
         """Train to the best epoch on validation, or measure there a network with nothing to train."""
         settings = self.spec.training
         if settings is None:
@@ -268,9 +268,9 @@ class Trial(run_spec.Fit[ForecastingSpec]):
             self.learned,
             self.selected,
             settings,
-            checkpoint=saved,
-            resume=resume and saved is not None,
-            progress=progress,
+            checkpoint=session.checkpoint,
+            resume=session.resume,
+            progress=train.follower(True if session.progress is None else session.progress),
         )
         best = measures.best_epoch(history)
         assert best.validation_loss is not None
@@ -286,12 +286,8 @@ class Trial(run_spec.Fit[ForecastingSpec]):
 
 def build(spec: ForecastingSpec, channels: int, marks: int, device: torch.device | str = "cpu") -> Model:
     """The network of a run with its first weights, for windows of so many channels with so many calendar features."""
-    return create_network(
-        spec.model,
-        seed=spec.seed,
-        device=device,
-        attention=spec.attention,
-        settings=spec.settings,
+    return spec.build(
+        device,
         channels=channels,
         lookback=spec.lookback,
         steps=spec.horizon,
@@ -333,20 +329,20 @@ def _try_build(spec: ForecastingSpec) -> None:
         return
 
 
-def fit(spec: ForecastingSpec, data: Data, device: torch.device, execution: Execution, saved: Path | None) -> Trial:
+def fit(spec: ForecastingSpec, data: Data, device: torch.device, session: Session) -> Fit:
     """Train the network, or of its candidates the best on validation."""
     parts = split(data.panel, spec.data, spec.lookback, spec.horizon)
 
-    def attempt(spec: ForecastingSpec) -> Trial:
+    def attempt(spec: ForecastingSpec) -> Fit:
         # A checkpoint holds one training, and a search has several.
-        place = None if spec.budget else saved
-        return Trial.begin(spec, data.panel, parts, device).fit(place, execution.resume, execution.progress)
+        own = Session(progress=session.progress) if spec.budget else session
+        return Fit.begin(spec, data.panel, parts, device).fit(own)
 
     trial, budget = search.find_best(spec, attempt, lambda trial: trial.validation_loss)
     return replace(trial, spec=replace(trial.spec, budget=budget))
 
 
-def measure(trial: Trial, data: Data) -> Facts:
+def measure(trial: Fit, data: Data) -> Facts:
     """The columns that the one pass over the test windows fills, and what the network costs to use."""
     training = trial.spec.training
     precision = "float32" if training is None else training.precision

@@ -5,6 +5,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,7 +143,9 @@ class PeakMemory:
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         else:
-            _forget_resident_peak()
+            # Linux then counts the process's peak from now on; elsewhere it goes on from the start of the process.
+            with suppress(OSError):
+                Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
     def read(self) -> int | None:
         """In bytes; None where the system does not say."""
@@ -151,22 +154,11 @@ class PeakMemory:
         return _resident_peak()
 
 
-def _forget_resident_peak() -> None:
-    """Let Linux count the process's peak from now on; elsewhere it goes on counting from the start of the process."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        return
-
-
 def _resident_peak() -> int | None:
-    try:
-        status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        status = []
-    for line in status:
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
     try:
         import resource
     except ImportError:

@@ -7,8 +7,11 @@ import ast
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import torch
 
 from rearview import attention as mechanisms
 from rearview import models, train
@@ -21,6 +24,7 @@ from rearview.bench.runs.tuning import Tuning
 from rearview.core.settings import settings_table
 from rearview.data.datasets.catalogue import Dataset
 from rearview.data.datasets.detection_sets import LabelledSet
+from rearview.estimators.base import create_network
 from rearview.estimators.detect.spec import DetectSpec
 from rearview.models import adapters
 from rearview.models.contract import Model
@@ -76,6 +80,11 @@ class RunSpec:
     def habits(self) -> str:
         """The protocol's habits, as a row states them."""
         return self.protocol.describe_habits(self.task)
+
+    def build(self, device: torch.device | str, **shape: Any) -> Model:
+        """The network with its first weights; `shape` is what `models.create` asks."""
+        asked = {"attention": self.attention, "settings": self.settings, **shape}
+        return create_network(self.model, seed=self.seed, device=device, **asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,24 +214,17 @@ def complete_mechanism(spec: Spec) -> tuple[str, Facts]:
     if spec is None:
         return "", {}
     name, given = mechanisms.split(spec)
-    return name, {**mechanism_defaults(name), **given}
+    defaults = _read_defaults(mechanisms.settings_of(name))  # type: ignore[arg-type]  # every class has a hash
+    return name, {**defaults, **given}
 
 
-def mechanism_defaults(name: str) -> Facts:
-    """The defaults of a mechanism as rows write them: as values where they are literals, else as text."""
-    settings = mechanisms.settings_of(name)
-    if settings not in _defaults:
-        _defaults[settings] = {setting.name: _parse(setting.default) for setting in settings_table(settings)}
-    return _defaults[settings]
-
-
-_defaults: dict[type, Facts] = {}
-"""By settings class, read once: another mechanism may be registered under the same name."""
-
-
-def _parse(text: str) -> object:
-    try:
-        value: object = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-    return value
+@cache
+def _read_defaults(settings: type) -> Facts:
+    """The defaults of a settings class as rows write them: as values where they are literals, else as text."""
+    defaults: dict[str, object] = {}
+    for setting in settings_table(settings):
+        try:
+            defaults[setting.name] = ast.literal_eval(setting.default)
+        except (ValueError, SyntaxError):
+            defaults[setting.name] = setting.default
+    return defaults

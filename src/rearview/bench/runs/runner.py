@@ -15,7 +15,7 @@ from rearview.bench.rows.row import RunRow
 from rearview.bench.runs import measure, provenance
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import Execution, ForecastingSpec, RunSpec, resolve
-from rearview.estimators.base import resolve_device
+from rearview.estimators.base import Session, resolve_device
 from rearview.train import parallel
 
 AnyRunRow = TypeVar("AnyRunRow", bound=RunRow)
@@ -45,7 +45,8 @@ def make(spec: RunSpec, execution: Execution) -> RunRow:
         if saved is not None:
             saved.unlink(missing_ok=True)  # left behind by a run that was killed just after its row was written
         return made[-1]
-    fit = task.runner.fit(spec, data, device, execution, saved)
+    session = Session(saved, execution.resume and saved is not None, execution.progress)
+    fit = task.runner.fit(spec, data, device, session)
     measured = task.runner.measure(fit, data)
     row = task.row.build(
         {

@@ -54,7 +54,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SweepPlan:
     """Settings that every cell of a sweep is run with."""
 
     results: Path
@@ -104,7 +104,7 @@ class Plan:
 
 def sweep(
     cells: Iterable[Cell | Run],
-    plan: Plan,
+    plan: SweepPlan,
     *,
     workers: int = 1,
     seconds: float | None = None,

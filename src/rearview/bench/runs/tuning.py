@@ -14,6 +14,7 @@ from typing import Any
 from rearview.bench.rows.row import Facts, as_json
 from rearview.core.errors import SettingsError
 from rearview.core.installation import install_command
+from rearview.core.settings import check_least
 
 Judge = Callable[[Facts], float | None]
 """From settings to their validation loss; None: they could not be trained."""
@@ -86,8 +87,7 @@ class Tuning:
     space: Mapping[str, Values]
 
     def __post_init__(self) -> None:
-        if self.trials < 1:
-            raise SettingsError(f"trials is {self.trials}; it must be at least 1.")
+        check_least(self, trials=1)
         if not self.space or not all(self.space.values()):
             raise SettingsError("A search needs settings to draw, each with a range or at least one value.")
 

@@ -17,14 +17,13 @@ from torch import Tensor
 from rearview.attention.contract import Attention, Inputs, Projected
 from rearview.attention.softmax import join_carried
 from rearview.bench.runs import forecasting, measure
-from rearview.bench.runs.forecasting import Trial
 from rearview.bench.runs.request import Request, spell
 from rearview.bench.synthetic.components import read_attention, silence
 from rearview.commands.console import say
 from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, tabulate
 from rearview.core.errors import SettingsError
 from rearview.data.windows import Batch
-from rearview.estimators.base import resolve_device
+from rearview.estimators.base import Session, resolve_device
 from rearview.models.contract import layer_names
 from rearview.report.common import text
 from rearview.report.results.study import Figure, Series, View
@@ -53,7 +52,7 @@ class TrainedArm:
     """A trained network with its test error."""
 
     name: str
-    trial: Trial
+    trial: forecasting.Fit
     columns: tuple[str, ...]
     mse: float
 
@@ -83,9 +82,9 @@ def train_arms(declared: FigureSpec, options: FigureOptions) -> list[TrainedArm]
         data = forecasting.read(spec, options.data_dir)
         say(f"training {spec.model} with {name} on {spec.dataset}, {spec.lookback} steps to {spec.horizon}")
         parts = forecasting.split(data.panel, spec.data, spec.lookback, spec.horizon)
-        begun = Trial.begin(spec, data.panel, parts, device)
+        begun = forecasting.Fit.begin(spec, data.panel, parts, device)
         trial = replace(begun, selected=_spread(begun.selected), tested=_spread(begun.tested))
-        trial = trial.fit(None, False, Line())
+        trial = trial.fit(Session(progress=Line()))
         std = trial.parts.scaler.std[0, : trial.source.targets]
         errors = measure.errors(trial.network, trial.task, trial.source, trial.tested, std, batch=trial.batch)
         arms.append(TrainedArm(name, trial, tuple(map(str, data.panel.columns)), errors.mse))

@@ -405,9 +405,7 @@ class _AutoTask:
 
     def describe(self) -> list[str]:
         """The portfolio's plan."""
-        options, panel = self._options(), self.shared.panel
-        candidates, sample, windows, seasons = portfolio.choose_candidates(panel, self._spec, options)
-        return [options.describe(candidates, sample, panel, windows, seasons)]
+        return [portfolio.Contest.of(self.shared.panel, self._spec, self._options()).describe()]
 
     def run(self, left: Sequence[str] = ()) -> list[ModelResult]:
         """Fit the portfolio, forecast with it, and give its backtest before those of its members."""

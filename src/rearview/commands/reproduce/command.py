@@ -12,7 +12,7 @@ from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.costs import COST
 from rearview.bench.rows.row import Facts, RunRow
 from rearview.bench.runs import tuning
-from rearview.bench.runs.sweep import Plan, Run, first_process
+from rearview.bench.runs.sweep import Run, SweepPlan, first_process
 from rearview.commands.console import output, print_lines
 from rearview.commands.experiments import AnyCell, possible_runs, training_lines
 from rearview.commands.reproduce.table import comparison_table, cost_table
@@ -145,7 +145,7 @@ def reproduce_command(
     return exit_code(made, first)
 
 
-def _plan_runs(plan: Plan, cells: Sequence[Cell]) -> list[Run]:
+def _plan_runs(plan: SweepPlan, cells: Sequence[Cell]) -> list[Run]:
     """The runs of some cells, refused where none can begin; where some can, the others become rows that say why not."""
     # A table's own training gives way to what is asked for, as presets do.
     runs = plan.runs(replace(cell, training={**cell.training, **(plan.training or {})}) for cell in cells)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rearview.core.errors import RearviewError
-from rearview.core.wording import listing
+from rearview.core.wording import listing, quantity
 from rearview.data.panel import Panel
 from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
@@ -66,8 +66,10 @@ class AutoFit:
     members: dict[str, Backtest]
 
 
-@dataclass(slots=True)
-class _Trial:
+@dataclass(slots=True, eq=False)
+class _Attempt:
+    """What became of one candidate."""
+
     candidate: Candidate
     backtest: Backtest | None = None
     seconds: float = 0.0
@@ -79,121 +81,296 @@ class _Trial:
 
 def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: PanelHistory | None = None) -> AutoFit:
     """Fit a portfolio to a panel; `known_at` gives the panel as it was known at a date."""
-    candidates, sample, windows, seasons = choose_candidates(panel, spec, options)
-    levels = tuple(sorted({*GRID, *spec.levels}))
-    trials = [_Trial(one) for one in candidates]
-    known_at = known_at if sample is panel else None
-    options.say(options.describe(candidates, sample, panel, windows, seasons))
-    interrupted = False
-    for place, trial in enumerate(trials):
-        try:
-            if windows:
-                after = [one.candidate.name for one in trials[place + 1 :]]
-                options.stage(f"backtest of {trial.candidate.name}", [*after, "fit to all rows"])
-                networks = sum(one.candidate.trains for one in trials[place:])
-                left = options.left() - sum(one.forecast_seconds for one in trials)
-                ratio = panel.series * panel.targets / (sample.series * sample.targets)
-                tried = sum(one.backtest is not None for one in trials)
-                _backtest(trial, sample, spec, levels, windows, options, known_at, networks, left, ratio, tried)
-                if trial.backtest is not None and trial.backtest.fitted.interrupted:
+    return Contest.of(panel, spec, options).run(known_at)
+
+
+@dataclass(slots=True, eq=False)
+class Contest:
+    """The candidates for a panel, how they are backtested, and what became of each."""
+
+    panel: Panel
+    sample: Panel
+    """The series, or columns, that they are backtested on."""
+    spec: ForecastSpec
+    options: Options
+    windows: int
+    seasons: tuple[int, ...]
+    attempts: list[_Attempt]
+    interrupted: bool = False
+    """Whether Ctrl-C ended the backtests."""
+
+    @classmethod
+    def of(cls, panel: Panel, spec: ForecastSpec, options: Options) -> "Contest":
+        """Choose candidates, windows and a sample; a panel that is too short is refused."""
+        check_rows(panel, spec)
+        seasons = panel_seasons(panel, spec.season)
+        windows = choose_windows(panel, spec.horizon, seasons, options.windows)
+        candidates = list_candidates(panel, spec, seasons, quick=options.quick, workers=os.cpu_count() or 1)
+        sample = panel
+        if panel.series > MOST_BACKTESTED:
+            sample = panel.only(panel.ids[:: -(-panel.series // MOST_BACKTESTED)])
+        elif panel.targets > MOST_BACKTESTED:
+            sample = _keep_targets(panel, -(-panel.targets // MOST_BACKTESTED))
+        return cls(panel, sample, spec, options, windows, seasons, [_Attempt(one) for one in candidates])
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """Levels at which candidates are backtested."""
+        return tuple(sorted({*GRID, *self.spec.levels}))
+
+    def describe(self) -> str:
+        """The plan as one line: what is tried, on how many windows, and for about how long."""
+        rhythm = f"season of {' and '.join(map(str, self.seasons))} steps" if self.seasons else "no season"
+        candidates = [one.candidate for one in self.attempts]
+        cheap = [one for one in candidates if not one.trains]
+        cost = sum(one.cost for one in cheap) * (_count(self.sample) * self.windows + _count(self.panel))
+        shared = cost if cost < 60 else cost / (os.cpu_count() or 1)  # below that, processes are not worth their start
+        limit = self.options.time_limit
+        seconds = min(START + shared, limit)
+        parts = [f"{', '.join(one.name for one in cheap)} (about {seconds:.0f} s)"] if cheap else []
+        if networks := [one.name for one in candidates if one.trains]:
+            parts.append(f"{', '.join(networks)} (until training ends, {limit - seconds:.0f} s at most)")
+        return f"Plan: {'; '.join(parts)}; {quantity(self.windows, 'backtest window')}, {rhythm}."
+
+    def run(self, known_at: PanelHistory | None) -> AutoFit:
+        """Backtest the candidates, weigh them, and fit those with a weight to all rows."""
+        self.options.say(self.describe())
+        known_at = known_at if self.sample is self.panel else None
+        for place, attempt in enumerate(self.attempts if self.windows else ()):
+            try:
+                self.backtest(attempt, self.attempts[place + 1 :], known_at)
+                if attempt.backtest is not None and attempt.backtest.fitted.interrupted:
                     raise KeyboardInterrupt  # which the training took for itself
-        except KeyboardInterrupt:
-            interrupted = True
-            for one in trials[place:] if place else trials[1:]:  # the first, and cheapest, can do without a backtest
-                one.note = INTERRUPTED
-            break
-    return _finish(panel, sample, spec, trials, levels, options, seasons, windows, interrupted)
+            except KeyboardInterrupt:
+                self.interrupted = True
+                for one in self.attempts[max(1, place) :]:  # the first, and cheapest, can do without a backtest
+                    one.note = INTERRUPTED
+                break
+        return self._finish()
 
-
-def choose_candidates(
-    panel: Panel, spec: ForecastSpec, options: Options
-) -> tuple[list[Candidate], Panel, int, tuple[int, ...]]:
-    """The candidates for a panel, the series they are backtested on, how many windows, and the seasons."""
-    check_rows(panel, spec)
-    seasons = panel_seasons(panel, spec.season)
-    windows = choose_windows(panel, spec.horizon, seasons, options.windows)
-    cores = os.cpu_count() or 1
-    candidates = list_candidates(panel, spec, seasons, quick=options.quick, workers=cores)
-    return candidates, _sample_variables(panel), windows, seasons
-
-
-def _backtest(
-    trial: _Trial,
-    panel: Panel,
-    spec: ForecastSpec,
-    levels: tuple[float, ...],
-    windows: int,
-    options: Options,
-    known_at: PanelHistory | None,
-    networks: int,
-    left: float,
-    ratio: float,
-    tried: int,
-) -> None:
-    """Backtest one candidate on a sample, one part in `ratio`; whatever it breaks on, the others go on without it."""
-    candidate, began = trial.candidate, time.monotonic()
-    if candidate.trains:
-        seconds = FOR_TRAINING * left / networks / 2
-        if seconds < LEAST_TRAINING:
-            trial.note = "no time left"
+    def backtest(self, attempt: _Attempt, after: list[_Attempt], known_at: PanelHistory | None) -> None:
+        """Backtest one candidate on the sample; whatever it breaks on, those after it go on without it."""
+        candidate, options, began = attempt.candidate, self.options, time.monotonic()
+        options.stage(f"backtest of {candidate.name}", [*(one.candidate.name for one in after), "fit to all rows"])
+        networks = 1 + sum(one.candidate.trains for one in after)
+        seconds = FOR_TRAINING * self._left() / networks / 2 if candidate.trains else None
+        if seconds is None:
+            attempt.note = self._plan_time(attempt)
+        elif seconds < LEAST_TRAINING:
+            attempt.note = "no time left"
+        if attempt.note:
             return
-    else:
-        seconds = None
-        if left < FOR_THE_END * options.time_limit and tried >= LEAST_TRIED:
-            trial.note = "no time left"
-            return
-        once, start = _estimate(candidate, panel, spec, levels), 0.0
+        session = options.session(f"{candidate.name}-backtest", seconds)
+        kept = None
+        if options.checkpoints is not None and not candidate.trains:
+            asked = (self.spec, self.windows, self.levels, options.refit, candidate.name)
+            kept = options.checkpoints / f"{candidate.name}-{fingerprint(self.sample, *asked)}.npz"
+        try:
+            if kept is not None and options.resume and kept.exists():
+                attempt.backtest = read_backtest(kept, candidate.fit(self.sample, session))
+            if attempt.backtest is None:
+                attempt.backtest = backtest(
+                    self.sample,
+                    lambda rows, window: candidate.fit(rows, session),
+                    self.spec.horizon,
+                    n_windows=self.windows,
+                    refit=options.refit,
+                    levels=self.levels,
+                    known_at=known_at,
+                    own_ends=ends_apart(self.sample, self.spec.horizon),
+                )
+                if kept is not None:
+                    write_backtest(kept, attempt.backtest)
+        except RearviewError as problem:
+            attempt.note = str(problem)
+        except BREAKING as problem:
+            attempt.note = f"failed: {type(problem).__name__}: {problem}"
+        attempt.seconds = time.monotonic() - began
+        if attempt.backtest is not None:
+            error = metrics.mase(attempt.backtest.y, attempt.backtest.mean, attempt.backtest.absolute)
+            options.say(f"{candidate.name}: MASE {error:.3g}, {attempt.seconds:.1f} s")
+        else:
+            options.say(f"{candidate.name}: left out, {attempt.note}")
+
+    def _left(self) -> float:
+        """Seconds left beside the final forecasts of what was backtested."""
+        return self.options.left() - sum(one.forecast_seconds for one in self.attempts)
+
+    def _plan_time(self, attempt: _Attempt) -> str:
+        """Why there is no time for a model that does not train; empty: there is, and its forecast's is set aside."""
+        candidate, options, left = attempt.candidate, self.options, self._left()
+        first = sum(one.backtest is not None for one in self.attempts) < LEAST_TRIED
+        if left < FOR_THE_END * options.time_limit and not first:
+            return "no time left"
+        once, start = self._estimate(candidate), 0.0
         if candidate.cost and not once:
             slowness = options.slowness()
-            once = slowness * candidate.cost * panel.series * panel.targets
+            once = slowness * candidate.cost * _count(self.sample)
             start = 0.0 if "statsforecast" in sys.modules else slowness * START
         share = _share_work if candidate.name in statistics.NAMES else float  # networks use all threads anyway
-        backtests, final = share(once * windows), share(once * ratio)
-        if once and start + backtests + final > (left if tried < LEAST_TRIED else left / 2):
-            trial.note = f"about {start + backtests + final:.0f} s, more than there is time for"
-            options.say(f"{candidate.name}: left out, {trial.note}")
-            return
-        trial.forecast_seconds = final
-    session = options.session(f"{candidate.name}-backtest", seconds)
-    kept = None
-    if options.checkpoints is not None and not candidate.trains:
-        asked = (spec, windows, levels, options.refit, candidate.name)
-        kept = options.checkpoints / f"{candidate.name}-{fingerprint(panel, *asked)}.npz"
-    try:
-        if kept is not None and options.resume and kept.exists():
-            trial.backtest = read_backtest(kept, candidate.fit(panel, session))
-        if trial.backtest is None:
-            trial.backtest = backtest(
-                panel,
-                lambda rows, window: candidate.fit(rows, session),
-                spec.horizon,
-                n_windows=windows,
-                refit=options.refit,
-                levels=levels,
-                known_at=known_at,
-                own_ends=ends_apart(panel, spec.horizon),
+        final = share(once * (_count(self.panel) / _count(self.sample)))
+        needed = start + share(once * self.windows) + final
+        if once and needed > (left if first else left / 2):
+            note = f"about {needed:.0f} s, more than there is time for"
+            options.say(f"{candidate.name}: left out, {note}")
+            return note
+        attempt.forecast_seconds = final
+        return ""
+
+    def _estimate(self, candidate: Candidate) -> float:
+        """Seconds of one process for a forecast of the sample, measured on a few; 0: too few variables to measure."""
+        if _count(self.sample) < FEW_VARIABLES or candidate.name in ("seasonal_naive", linear.NAME):
+            return 0.0
+        most = AT_ONCE if candidate.name == shipped.NAME else 1
+        few = self.sample.only(self.sample.ids[:: -(-self.sample.series // most)])
+        few = few if few.targets <= 2 * most else _keep_targets(few, -(-few.targets // (2 * most)))
+        seconds = 0.0
+        with suppress(*BREAKING):  # what breaks here breaks in the backtest, too, and is told there
+            predictor = candidate.fit(few, Session())
+            known = np.zeros((few.series, few.known, self.spec.horizon)) if predictor.known else None
+            for _ in range(2):  # the first time, libraries are loaded and compiled
+                began = time.monotonic()
+                predictor.predict(select_columns(few, predictor), final_windows(few), self.levels, known)
+                seconds = time.monotonic() - began
+        return seconds * _count(self.sample) / _count(few)
+
+    def _finish(self) -> AutoFit:
+        """Weigh what was backtested, fit it to all rows, and combine it."""
+        panel, spec = self.panel, self.spec
+        backtests = {one.candidate.name: one.backtest for one in self.attempts if one.backtest is not None}
+        # Members are judged and combined with their own intervals: the whole is stretched once, since intervals that
+        # are stretched twice hold too often.
+        losses = measure_losses([*backtests.values()]) if backtests else None
+        if losses is None:
+            scored = [one for one in self.attempts if not one.candidate.trains and one.note != INTERRUPTED]
+        else:
+            scored = [one for one in self.attempts if one.backtest is not None]
+        prior = np.array([one.candidate.prior for one in scored])
+        if losses is None:
+            weights = np.tile(prior / prior.sum(), (_count(self.sample), 1))
+        else:
+            weights = choose_weights(losses, prior)
+        weights = self._fit_members(scored, weights)
+        kept = [n for n, one in enumerate(scored) if one.final is not None]
+        finals = tuple(one.final for one in scored if one.final is not None)
+        combined, stretch = None, dict[float, float]()
+        if losses is not None:
+            tests = [*backtests.values()]
+            raw = combine_backtests([tests[n] for n in kept], losses[kept], prior[kept])
+            stretch = measure_stretch(raw, self.levels)
+            combined = stretch_backtest(raw, spec.levels)
+            bounds = cut_at_zero(combined.intervals) if spec.nonnegative else combined.intervals
+            combined = replace(combined, intervals=bounds, notes=())
+        common = weights[:, kept].mean(axis=0)
+        common = common / common.sum()
+        table = weights[:, kept] / weights[:, kept].sum(axis=1, keepdims=True)
+        shares = {scored[n]: float(share) for n, share in zip(kept, common, strict=True)}
+        means = {} if losses is None else {one: float(np.nanmean(own)) for one, own in zip(scored, losses, strict=True)}
+        standings = [self._standing(one, shares.get(one, 0.0), means.get(one)) for one in self.attempts]
+        ensemble = Ensemble(
+            spec=spec,
+            members=finals,
+            weights=table if self.sample is panel else np.tile(common, (_count(panel), 1)),
+            common=common,
+            ids=panel.ids,
+            columns=panel.columns,
+            targets=panel.targets,
+            known=panel.known,
+            step=str(panel.step),
+            period=self.seasons[0] if self.seasons else 1,
+            stretch=stretch,
+            leaderboard=tuple(sorted(standings, key=lambda one: (-one.weight, one.loss is None, one.loss or 0.0))),
+            notes=self._notes(self.windows if backtests else 0, finals),
+            findings=tuple(dict.fromkeys(finding for one in finals for finding in one.findings)),
+            interrupted=any(one.interrupted for one in finals) or any(one.note == INTERRUPTED for one in self.attempts),
+        )
+        if combined is not None:
+            combined = replace(combined, fitted=ensemble)
+        return AutoFit(ensemble, combined, backtests)
+
+    def _fit_members(self, scored: list[_Attempt], weights: Array) -> Array:
+        """Fit to all rows what has a weight, the heaviest networks first; the weights with those that failed at 0."""
+        weights, options, interrupted = weights.copy(), self.options, self.interrupted
+        used = [n for n in range(len(scored)) if weights[:, n].max() > 0]
+        networks = [n for n in used if scored[n].candidate.trains]
+        for number in sorted(used, key=lambda n: (scored[n].candidate.trains, -float(weights[:, n].mean()))):
+            attempt, began = scored[number], time.monotonic()
+            candidate = attempt.candidate
+            options.stage(f"{candidate.name} on all rows", [scored[n].candidate.name for n in networks if n != number])
+            seconds = None
+            if candidate.trains:
+                left = options.left() - sum(scored[n].forecast_seconds for n in used)
+                seconds = FOR_TRAINING * left / max(1, len(networks))
+                networks.remove(number)
+            late = seconds is not None and seconds < LEAST_TRAINING and any(scored[n].final is not None for n in used)
+            try:
+                if interrupted and candidate.trains:
+                    attempt.note = INTERRUPTED
+                elif late:
+                    attempt.note = "no time left for all rows"
+                else:
+                    seconds = None if seconds is None else max(LEAST_TRAINING, seconds)
+                    attempt.final = candidate.fit(self.panel, options.session(f"{candidate.name}-final", seconds))
+                    interrupted = interrupted or attempt.final.interrupted
+            except KeyboardInterrupt:
+                interrupted = True
+                attempt.note = INTERRUPTED
+            except BREAKING as problem:
+                attempt.note = f"failed on all rows: {problem}"
+            attempt.seconds += time.monotonic() - began
+            if attempt.final is None:
+                weights[:, number] = 0
+        lost = weights.sum(axis=1) == 0
+        if lost.any():
+            alive = [n for n in used if scored[n].final is not None]
+            if not alive and interrupted:
+                raise KeyboardInterrupt
+            if not alive:
+                raise RearviewError(f"No model could be fitted: {'; '.join(one.note for one in scored)}")
+            weights[np.ix_(lost, alive)] = 1 / len(alive)
+        return weights / weights.sum(axis=1, keepdims=True)
+
+    def _standing(self, attempt: _Attempt, weight: float, loss: float | None) -> Standing:
+        test = attempt.backtest
+        fitted = attempt.final or (None if test is None else test.fitted)
+        return Standing(
+            name=attempt.candidate.name,
+            meaning=attempt.candidate.meaning,
+            mase=None if test is None else float(metrics.mase(test.y, test.mean, test.absolute)),
+            loss=loss,
+            weight=weight,
+            seconds=attempt.seconds,
+            note=attempt.note,
+            uses=() if fitted is None else list_used_inputs(fitted, self.panel.layout),
+        )
+
+    def _notes(self, windows: int, finals: tuple[Predictor, ...]) -> tuple[str, ...]:
+        """What a person should know of an ensemble that so many windows were backtested for."""
+        panel, sample, notes = self.panel, self.sample, []
+        if not windows:
+            why = "Interrupted before" if self.interrupted else "Too short for"
+            notes.append(
+                f"{why} a backtest: the weights are those of other data, and the intervals are the members' own."
             )
-            if kept is not None:
-                write_backtest(kept, trial.backtest)
-    except RearviewError as problem:
-        trial.note = str(problem)
-    except BREAKING as problem:
-        trial.note = f"failed: {type(problem).__name__}: {problem}"
-    trial.seconds = time.monotonic() - began
-    if trial.backtest is not None:
-        error = metrics.mase(trial.backtest.y, trial.backtest.mean, trial.backtest.absolute)
-        options.say(f"{candidate.name}: MASE {error:.3g}, {trial.seconds:.1f} s")
-    else:
-        options.say(f"{candidate.name}: left out, {trial.note}")
+        elif windows == 1:
+            notes.append("The weights rest on one backtest window.")
+        if sample is not panel:
+            many = panel.series > 1
+            of = (sample.series, panel.series, "series") if many else (sample.targets, panel.targets, "columns")
+            notes.append("The weights rest on {:,} of {:,} {}.".format(*of))
+        unlike = _count_unlike(panel, self.spec.horizon, self.seasons[0] if self.seasons else 1) if windows else 0
+        if 2 * unlike > _count(panel):
+            few = f"The last rows of {unlike} variables change" if unlike > 1 else "The last rows change"
+            notes.append(f"{few} far more than those the backtest saw: errors may be larger and intervals too narrow.")
+        inputs = panel.input_names
+        if inputs and not any(set(inputs) & set(one.columns) for one in finals):
+            notes.append(f"{listing(inputs)}: past values of inputs are used by none of the members.")
+        return tuple(notes)
 
 
-def _sample_variables(panel: Panel) -> Panel:
-    """The panel, or of many series or columns some, evenly spaced."""
-    if panel.series > MOST_BACKTESTED:
-        return panel.only(panel.ids[:: -(-panel.series // MOST_BACKTESTED)])
-    if panel.targets > MOST_BACKTESTED:
-        return _keep_targets(panel, -(-panel.targets // MOST_BACKTESTED))
-    return panel
+def _count(panel: Panel) -> int:
+    """Variables of a panel."""
+    return panel.series * panel.targets
 
 
 def _keep_targets(panel: Panel, every: int) -> Panel:
@@ -202,197 +379,19 @@ def _keep_targets(panel: Panel, every: int) -> Panel:
     return replace(panel.select([*targets, *range(panel.targets, len(panel.columns))]), targets=len(targets))
 
 
-def _estimate(candidate: Candidate, panel: Panel, spec: ForecastSpec, levels: tuple[float, ...]) -> float:
-    """Seconds of one process for a forecast of all variables, measured on a few; 0: too few variables to measure."""
-    if panel.series * panel.targets < FEW_VARIABLES or candidate.name in ("seasonal_naive", linear.NAME):
-        return 0.0
-    most = AT_ONCE if candidate.name == shipped.NAME else 1
-    few = panel.only(panel.ids[:: -(-panel.series // most)])
-    few = few if few.targets <= 2 * most else _keep_targets(few, -(-few.targets // (2 * most)))
-    seconds = 0.0
-    with suppress(*BREAKING):  # what breaks here breaks in the backtest, too, and is told there
-        predictor = candidate.fit(few, Session())
-        known = np.zeros((few.series, few.known, spec.horizon)) if predictor.known else None
-        for _ in range(2):  # the first time, libraries are loaded and compiled
-            began = time.monotonic()
-            predictor.predict(select_columns(few, predictor), final_windows(few), levels, known)
-            seconds = time.monotonic() - began
-    return seconds * panel.series * panel.targets / (few.series * few.targets)
-
-
 def _share_work(seconds: float) -> float:
     """How long work of one process takes that several share where it is long."""
     return seconds if seconds < statistics.SHARING else seconds / (os.cpu_count() or 1)
 
 
-def _finish(
-    panel: Panel,
-    sample: Panel,
-    spec: ForecastSpec,
-    trials: list[_Trial],
-    levels: tuple[float, ...],
-    options: Options,
-    seasons: tuple[int, ...],
-    windows: int,
-    interrupted: bool,
-) -> AutoFit:
-    """Weigh what was backtested, fit it to all rows, and combine it."""
-    scored = [trial for trial in trials if trial.backtest is not None]
-    tests = [trial.backtest for trial in scored if trial.backtest is not None]
-    # Members are judged and combined with their own intervals: the whole is stretched once, since intervals that are
-    # stretched twice hold too often.
-    losses = measure_losses(tests) if tests else None
-    if losses is None:
-        scored = [trial for trial in trials if not trial.candidate.trains and trial.note != INTERRUPTED]
-    prior = np.array([trial.candidate.prior for trial in scored])
-    if losses is None:
-        weights = np.tile(prior / prior.sum(), (sample.series * sample.targets, 1))
-    else:
-        weights = choose_weights(losses, prior)
-    weights = _fit_members(panel, scored, weights, options, interrupted)
-    members = [trial for trial in scored if trial.final is not None]
-    kept = [scored.index(trial) for trial in members]
-    combined, stretch = None, dict[float, float]()
-    if losses is not None:
-        raw = combine_backtests([tests[n] for n in kept], losses[kept], prior[kept])
-        stretch = measure_stretch(raw, levels)
-        combined = stretch_backtest(raw, spec.levels)
-        bounds = cut_at_zero(combined.intervals) if spec.nonnegative else combined.intervals
-        combined = replace(combined, intervals=bounds, notes=())
-    common = weights[:, kept].mean(axis=0)
-    common = common / common.sum()
-    table = weights[:, kept] / weights[:, kept].sum(axis=1, keepdims=True)
-    finals = tuple(trial.final for trial in members if trial.final is not None)
-    ensemble = Ensemble(
-        spec=spec,
-        members=finals,
-        weights=table if sample is panel else np.tile(common, (panel.series * panel.targets, 1)),
-        common=common,
-        ids=panel.ids,
-        columns=panel.columns,
-        targets=panel.targets,
-        known=panel.known,
-        step=str(panel.step),
-        period=seasons[0] if seasons else 1,
-        stretch=stretch,
-        leaderboard=_leaderboard(panel, trials, members, common, losses, scored),
-        notes=_notes(panel, spec, windows if tests else 0, sample, seasons, finals, interrupted),
-        findings=tuple(dict.fromkeys(finding for one in finals for finding in one.findings)),
-        interrupted=any(one.interrupted for one in finals) or any(one.note == INTERRUPTED for one in trials),
-    )
-    backtests = {trial.candidate.name: trial.backtest for trial in scored if trial.backtest is not None}
-    if combined is not None:
-        combined = replace(combined, fitted=ensemble)
-    return AutoFit(ensemble, combined, backtests)
-
-
-def _fit_members(panel: Panel, scored: list[_Trial], weights: Array, options: Options, interrupted: bool) -> Array:
-    """Fit to all rows what has a weight, the heaviest networks first; the weights with those that failed at 0."""
-    weights = weights.copy()
-    used = [n for n in range(len(scored)) if weights[:, n].max() > 0]
-    networks = [n for n in used if scored[n].candidate.trains]
-    for number in sorted(used, key=lambda n: (scored[n].candidate.trains, -float(weights[:, n].mean()))):
-        trial, began = scored[number], time.monotonic()
-        options.stage(
-            f"{trial.candidate.name} on all rows", [scored[n].candidate.name for n in networks if n != number]
-        )
-        seconds = None
-        if trial.candidate.trains:
-            left = options.left() - sum(scored[n].forecast_seconds for n in used)
-            seconds = FOR_TRAINING * left / max(1, len(networks))
-            networks.remove(number)
-        late = seconds is not None and seconds < LEAST_TRAINING and any(scored[n].final is not None for n in used)
-        try:
-            if interrupted and trial.candidate.trains:
-                trial.note = INTERRUPTED
-            elif late:
-                trial.note = "no time left for all rows"
-            else:
-                seconds = None if seconds is None else max(LEAST_TRAINING, seconds)
-                trial.final = trial.candidate.fit(panel, options.session(f"{trial.candidate.name}-final", seconds))
-                interrupted = interrupted or trial.final.interrupted
-        except KeyboardInterrupt:
-            interrupted = True
-            trial.note = INTERRUPTED
-        except BREAKING as problem:
-            trial.note = f"failed on all rows: {problem}"
-        trial.seconds += time.monotonic() - began
-        if trial.final is None:
-            weights[:, number] = 0
-    lost = weights.sum(axis=1) == 0
-    if lost.any():
-        alive = [n for n in used if scored[n].final is not None]
-        if not alive and interrupted:
-            raise KeyboardInterrupt
-        if not alive:
-            raise RearviewError(f"No model could be fitted: {'; '.join(trial.note for trial in scored)}")
-        weights[np.ix_(lost, alive)] = 1 / len(alive)
-    return weights / weights.sum(axis=1, keepdims=True)
-
-
-def _leaderboard(
-    panel: Panel,
-    trials: list[_Trial],
-    members: list[_Trial],
-    common: Array,
-    losses: Array | None,
-    scored: list[_Trial],
-) -> tuple[Standing, ...]:
-    standings = []
-    for trial in trials:
-        test = trial.backtest
-        fitted = trial.final or (None if test is None else test.fitted)
-        standings.append(
-            Standing(
-                name=trial.candidate.name,
-                meaning=trial.candidate.meaning,
-                mase=None if test is None else float(metrics.mase(test.y, test.mean, test.absolute)),
-                loss=None if test is None or losses is None else float(np.nanmean(losses[scored.index(trial)])),
-                weight=float(common[members.index(trial)]) if trial in members else 0.0,
-                seconds=trial.seconds,
-                note=trial.note,
-                uses=() if fitted is None else list_used_inputs(fitted, panel.layout),
-            )
-        )
-    return tuple(sorted(standings, key=lambda one: (-one.weight, one.loss is None, one.loss or 0.0)))
-
-
-def _notes(
-    panel: Panel,
-    spec: ForecastSpec,
-    windows: int,
-    sample: Panel,
-    seasons: tuple[int, ...],
-    finals: tuple[Predictor, ...],
-    interrupted: bool,
-) -> tuple[str, ...]:
-    notes = []
-    if not windows:
-        why = "Interrupted before" if interrupted else "Too short for"
-        notes.append(f"{why} a backtest: the weights are those of other data, and the intervals are the members' own.")
-    elif windows == 1:
-        notes.append("The weights rest on one backtest window.")
-    if sample is not panel:
-        of = (sample.series, panel.series, "series") if panel.series > 1 else (sample.targets, panel.targets, "columns")
-        notes.append("The weights rest on {:,} of {:,} {}.".format(*of))
-    unlike = _count_unlike(panel, spec.horizon, seasons[0] if seasons else 1, windows)
-    if 2 * unlike > panel.series * panel.targets:
-        few = f"The last rows of {unlike} variables change" if unlike > 1 else "The last rows change"
-        notes.append(f"{few} far more than those the backtest saw: errors may be larger and intervals too narrow.")
-    inputs = panel.input_names
-    if inputs and not any(set(inputs) & set(one.columns) for one in finals):
-        notes.append(f"{listing(inputs)}: past values of inputs are used by none of the members.")
-    return tuple(notes)
-
-
-def _count_unlike(panel: Panel, horizon: int, season: int, windows: int) -> int:
+def _count_unlike(panel: Panel, horizon: int, season: int) -> int:
     """Variables whose last horizon of rows changes far more, season by season, than the backtest windows before."""
     count = 0
     for s, (a, b) in enumerate(panel.bounds()):
         for target in range(panel.targets):
             values = panel.values[max(a, int(panel.first[s, target])) : b, target].astype(np.float64)
             blocks = (len(values) - season) // horizon
-            if blocks < 3 or not windows:
+            if blocks < 3:
                 continue
             change = np.abs(values[season:] - values[:-season])[-blocks * horizon :].reshape(blocks, horizon).mean(1)
             usual = float(np.median(change[:-1]))

@@ -1,6 +1,5 @@
 """How long a portfolio may take, what it does in that time, and how much of a panel it looks at."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,6 @@ from rearview import train
 from rearview.core.wording import quantity
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import TooShort, check_length
-from rearview.estimators.auto.portfolio import Candidate
 from rearview.estimators.base import Session
 from rearview.estimators.forecast.spec import ForecastSpec
 
@@ -63,21 +61,6 @@ class Options:
         clock, processor = self.made
         spent = time.process_time() - processor
         return max(1.0, (time.monotonic() - clock) / spent) if spent > LEAST_SPENT else 1.0
-
-    def describe(
-        self, candidates: Sequence[Candidate], sample: Panel, panel: Panel, windows: int, seasons: tuple[int, ...]
-    ) -> str:
-        """The plan as one line: what is tried on a sample, on how many windows, and for about how long."""
-        rhythm = f"season of {' and '.join(map(str, seasons))} steps" if seasons else "no season"
-        cheap = [one for one in candidates if not one.trains]
-        forecasts = sample.series * sample.targets * windows + panel.series * panel.targets
-        cost = sum(one.cost for one in cheap) * forecasts
-        shared = cost if cost < 60 else cost / (os.cpu_count() or 1)  # below that, processes are not worth their start
-        seconds = min(START + shared, self.time_limit)
-        parts = [f"{', '.join(one.name for one in cheap)} (about {seconds:.0f} s)"] if cheap else []
-        if networks := [one.name for one in candidates if one.trains]:
-            parts.append(f"{', '.join(networks)} (until training ends, {self.time_limit - seconds:.0f} s at most)")
-        return f"Plan: {'; '.join(parts)}; {quantity(windows, 'backtest window')}, {rhythm}."
 
 
 def check_rows(panel: Panel, spec: ForecastSpec) -> None:

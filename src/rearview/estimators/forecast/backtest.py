@@ -262,16 +262,6 @@ def select_columns(panel: Panel, fitted: Predictor) -> Panel:
     return replace(chosen, targets=fitted.targets, known=fitted.known)
 
 
-def _check_begun(panel: Panel, date: np.generic) -> None:
-    """Refuse a first cutoff up to which no target was observed."""
-    before = panel.until(date)
-    if not (before.first[:, : panel.targets] < before.offsets[1:, None]).any():
-        raise InputError(
-            f"{panel.layout.source}: no value of {listing(panel.target_names)} was observed up to {show(date)}, the "
-            "first cutoff of the backtest; ask for fewer windows (--windows), or bring more history."
-        )
-
-
 _Cuts = tuple[Callable[[int], Panel], NDArray[np.int64], NDArray[np.generic], NDArray[np.generic]]
 """(the panel as it was known at a window, rows [window, series] at which futures start, -1 where a series did not run,
 cutoffs [window, series], stamps [window, series, step])."""
@@ -280,7 +270,12 @@ cutoffs [window, series], stamps [window, series, step])."""
 def _date_cuts(panel: Panel, horizon: int, n_windows: int, step_size: int, known_at: PanelHistory | None) -> _Cuts:
     """Windows that begin after dates which all series share."""
     dates, stamps = cutoffs(panel, horizon, n_windows, step_size)
-    _check_begun(panel, dates[0])
+    before = panel.until(dates[0])
+    if not (before.first[:, : panel.targets] < before.offsets[1:, None]).any():
+        raise InputError(
+            f"{panel.layout.source}: no value of {listing(panel.target_names)} was observed up to {show(dates[0])}, "
+            "the first cutoff of the backtest; ask for fewer windows (--windows), or bring more history."
+        )
     starts = np.full((n_windows, panel.series), -1, dtype=np.int64)
     for w, date in enumerate(dates):
         for s, (a, b) in enumerate(panel.bounds()):

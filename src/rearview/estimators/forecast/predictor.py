@@ -36,61 +36,49 @@ class Predictor(Protocol):
     @property
     def spec(self) -> ForecastSpec:
         """What it was asked for."""
-        ...
 
     @property
     def name(self) -> str:
         """What it is called."""
-        ...
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns it reads: targets, past inputs, inputs known in the future."""
-        ...
 
     @property
     def targets(self) -> int:
         """How many of the columns it forecasts."""
-        ...
 
     @property
     def known(self) -> int:
         """How many of the last columns are known in the future."""
-        ...
 
     @property
     def step(self) -> str:
         """The step of its rows."""
-        ...
 
     @property
     def lookback(self) -> int:
         """Rows before a forecast that it reads, at most."""
-        ...
 
     @property
     def period(self) -> int:
         """Steps of a season, by which errors are scaled."""
-        ...
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of how it was fitted."""
-        ...
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What was repaired and warned of while it was fitted."""
-        ...
 
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended its fit."""
-        ...
 
     def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
         """Forecast from the rows before each window's start.
 
         `known` [window, column, step], in original units, holds the future of known inputs.
         """
-        ...

@@ -193,7 +193,11 @@ def _unpack(stored: Stored) -> Predictor:
     )
     own = stored.plain(_OF_ENSEMBLE)
     for member in members:
-        _check_part(member, spec, own["targets"])
+        if (member.spec.horizon, member.targets) != (spec.horizon, own["targets"]):
+            raise DamagedModel(
+                f"it forecasts {spec.horizon} steps of {own['targets']} columns, and {member.name} among its parts "
+                f"{member.spec.horizon} of {member.targets}"
+            )
     return Ensemble(
         members=members,
         weights=stored.shaped("weights", len(own["ids"]) * own["targets"], len(members)),
@@ -204,15 +208,6 @@ def _unpack(stored: Stored) -> Predictor:
         findings=tuple(Finding(**finding) for finding in facts["findings"]),
         **shared,
     )
-
-
-def _check_part(part: Predictor, spec: ForecastSpec, targets: int) -> None:
-    """Refuse a part of a forecaster that forecasts other steps or columns than the whole."""
-    if (part.spec.horizon, part.targets) != (spec.horizon, targets):
-        raise DamagedModel(
-            f"it forecasts {spec.horizon} steps of {targets} columns, and {part.name} among its parts "
-            f"{part.spec.horizon} of {part.targets}"
-        )
 
 
 def _pack_statics(scale: StaticScale | None) -> Facts:
@@ -259,6 +254,8 @@ def _check_residuals(fitted: Fitted) -> None:
 
 def _read_tail(stored: Stored, fitted: Predictor) -> Panel:
     step, tail = Step.parse(fitted.step), stored.facts["tail"]
+    layout = tail["layout"]
+    levels = tuple((name, tuple(words)) for name, words in layout.get("levels", ()))
 
     def stamps(name: str) -> NDArray[np.generic]:
         numbers = stored.array(name, "i")
@@ -273,13 +270,8 @@ def _read_tail(stored: Stored, fitted: Predictor) -> Panel:
         targets=fitted.targets,
         known=fitted.known,
         step=step,
-        layout=_read_layout(tail["layout"]),
+        layout=Layout(**{**layout, "static": tuple(layout.get("static", ())), "levels": levels}),
         statics=Statics(tuple(tail["statics"]), stored.array("tail.statics")) if "statics" in tail else None,
         # Models saved before anchors were kept have none: their rows tell the day of the month, as far as they do.
         anchors=stamps("tail.anchors") if "tail.anchors" in stored.tensors else None,
     )
-
-
-def _read_layout(facts: Facts) -> Layout:
-    levels = tuple((name, tuple(words)) for name, words in facts.get("levels", ()))
-    return Layout(**{**facts, "static": tuple(facts.get("static", ())), "levels": levels})

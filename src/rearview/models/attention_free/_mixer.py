@@ -5,7 +5,7 @@ from torch import nn
 from rearview.embed import Normalise
 from rearview.embed.normalisation import Kind
 from rearview.models.blocks.heads import Classes, choose_head
-from rearview.models.contract import Answer, Marks, Model, Past, Real, Shape
+from rearview.models.contract import Marks, Model, Output, Past, Real, Shape
 
 
 class Mixer(Model):
@@ -20,7 +20,7 @@ class Mixer(Model):
         self.blocks = blocks
         self.head = choose_head(shape, shape.lookback, shape.channels * shape.lookback, dropout=dropout)
 
-    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Output:
         x, denormalise = self.normalise(past, mask)
         x = self.blocks(x)
         if isinstance(self.head, Classes):

@@ -24,6 +24,7 @@ from torch.nn import functional
 
 from rearview.attention.shared.execution import full_precision
 from rearview.core.errors import SettingsError
+from rearview.core.settings import check_least
 from rearview.embed import Dropout, Normalise
 from rearview.embed.normalisation import Kind
 from rearview.models.blocks import setting
@@ -54,11 +55,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.heads < 1 or self.width % self.heads:
             raise SettingsError(f"width {self.width} can't be shared evenly by {self.heads} heads.")
-        for name in ("frequencies", "jitter"):
-            if getattr(self, name) < 0:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 0.")
-        if self.depth < 1:
-            raise SettingsError(f"depth is {self.depth}; it must be at least 1.")
+        check_least(self, frequencies=0, jitter=0, depth=1)
 
 
 class Network(Model):

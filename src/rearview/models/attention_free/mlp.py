@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from rearview.core.errors import SettingsError
+from rearview.core.settings import check_least
 from rearview.embed import Dropout
 from rearview.models.attention_free._mixer import Mixer
 from rearview.models.blocks import setting
@@ -37,8 +37,7 @@ class Network(Mixer):
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         shape.refuse_marks("mlp")
-        if settings.depth < 1:
-            raise SettingsError(f"depth is {settings.depth}; it must be at least 1.")
+        check_least(settings, depth=1)
         blocks = (ResidualPerceptron(shape.lookback, settings) for _ in range(settings.depth))
         super().__init__(shape, settings.normalise, nn.Sequential(*blocks), settings.dropout)
 

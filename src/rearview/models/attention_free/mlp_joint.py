@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from rearview.core.errors import SettingsError
+from rearview.core.settings import check_least
 from rearview.embed import Dropout, Normalise
 from rearview.models.blocks import setting
 from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps
@@ -36,8 +36,7 @@ class Network(Model):
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         shape.refuse_marks("mlp_joint", "maps the channels of a window")
-        if settings.depth < 1:
-            raise SettingsError(f"depth is {settings.depth}; it must be at least 1.")
+        check_least(settings, depth=1)
         super().__init__(shape)
         self.normalise = Normalise(settings.normalise)
         layers: list[nn.Module] = []

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from rearview.core.errors import SettingsError
+from rearview.core.settings import check_least
 from rearview.embed import Dropout
 from rearview.embed.normalisation import Kind
 from rearview.models.attention_free._mixer import Mixer
@@ -50,8 +50,7 @@ class Network(Mixer):
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         shape.refuse_marks("tsmixer", "mixes the channels of a window")
-        if settings.depth < 1:
-            raise SettingsError(f"depth is {settings.depth}; it must be at least 1.")
+        check_least(settings, depth=1)
         block = SquareBlock if settings.square else Block
         blocks = (block(shape, settings) for _ in range(settings.depth))
         super().__init__(shape, settings.normalise, nn.Sequential(*blocks), settings.dropout)

@@ -27,7 +27,6 @@ from rearview.models.baselines import require
 from rearview.models.blocks import setting
 from rearview.models.contract import Marks, Model, Past, Real, Shape, Steps
 
-PACKAGE = "neuralforecast"
 _SEEDED = ("PL_GLOBAL_SEED", "PL_SEED_WORKERS")
 """Environment variables that Lightning's seeding leaves behind."""
 _SAYS_SEEDS = "lightning_fabric.utilities.seed"
@@ -75,6 +74,7 @@ class NormalisedSettings(Protocol):
 class NeuralforecastNetwork(Model):
     """A network of neuralforecast; a subclass names its class there and says what it can be given."""
 
+    package = "neuralforecast"
     kind: ClassVar[str]
     """The name of the class in neuralforecast; in lower case, that of its module and of the network on the shelf."""
     all_channels: ClassVar[bool] = False
@@ -94,7 +94,7 @@ class NeuralforecastNetwork(Model):
                 f"{name}'s decoder reads the {shape.marks} calendar features or inputs of all {shape.steps} steps "
                 f"ahead, and they are known for {shape.future}; leave them out, or use itransformer."
             )
-        require(PACKAGE, name)
+        require(self.package, name)
         # A network that normalises by itself has a switch for it instead of a kind.
         self.normalise = Normalise("none" if isinstance(settings.normalise, bool) else settings.normalise)
         arguments: dict[str, object] = {theirs: getattr(settings, ours) for ours, theirs in self.arguments.items()}
@@ -105,8 +105,9 @@ class NeuralforecastNetwork(Model):
         with _contain_seeding() as seed, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a package's remarks on its own inside
             arguments |= {**self.fixed, "h": shape.steps, "input_size": shape.lookback, "random_seed": seed}
-            kind = getattr(import_module(f"{PACKAGE}.models.{name}"), self.kind)
-            loss = import_module(f"{PACKAGE}.losses.pytorch").MAE()  # never asked: it says one number a step is wanted
+            kind = getattr(import_module(f"neuralforecast.models.{name}"), self.kind)
+            # Never asked: it says that one number a step is wanted.
+            loss = import_module("neuralforecast.losses.pytorch").MAE()
             try:
                 self.network: nn.Module = kind(loss=loss, **arguments)
             except Exception as problem:  # neuralforecast raises bare ones

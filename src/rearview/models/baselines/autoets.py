@@ -16,8 +16,6 @@ from rearview.core.errors import SettingsError
 from rearview.models.baselines import require
 from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps
 
-PACKAGE = "statsforecast"
-
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
@@ -37,6 +35,7 @@ class Network(Model):
     """statsforecast's AutoETS, fitted to each window."""
 
     claims = ModelClaims(attention=False, trains=False, scale_free=False)
+    package = "statsforecast"
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         super().__init__(shape)
@@ -47,7 +46,7 @@ class Network(Model):
             )
         if len(settings.form) != 3 or set(settings.form) - set("AMNZ"):
             raise SettingsError(f"form is {settings.form!r}; it is three of A, M, N and Z, such as 'ZZZ' or 'AAN'.")
-        require(PACKAGE, "autoets")
+        require(self.package, "autoets")
         self._smoothing = import_module("statsforecast.models").AutoETS(
             season_length=settings.period, model=settings.form, damped=settings.damped
         )

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rearview.models.baselines._neuralforecast import DECODER_ARGUMENTS, DecoderSettings, NeuralforecastNetwork
-from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims
 

@@ -18,8 +18,6 @@ from rearview.core.errors import SettingsError
 from rearview.models.baselines import require
 from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps
 
-PACKAGE = "chronos"
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -35,11 +33,12 @@ class Network(Model):
     """chronos-forecasting's Chronos-2 with published weights."""
 
     claims = ModelClaims(attention=False, mixes_channels=True, trains=False)
+    package = "chronos"
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         super().__init__(shape)
         shape.refuse_marks("chronos2", "is used on series alone here")
-        require(PACKAGE, "chronos2", "chronos-forecasting")
+        require(self.package, "chronos2", "chronos-forecasting")
         if settings.weights is None:
             raise SettingsError("chronos2 needs its published weights on disk; say where, with weights='FOLDER'.")
         folder = Path(settings.weights)

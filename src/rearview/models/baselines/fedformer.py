@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from rearview.models.baselines._neuralforecast import DECODER_ARGUMENTS, DecoderSettings, NeuralforecastNetwork
-from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.contract import ModelClaims, Shape
 
 _DRAWN = ("index", "index_q", "index_kv")

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rearview.embed.normalisation import Kind
-from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.baselines._neuralforecast import NeuralforecastNetwork
 from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims

@@ -8,7 +8,6 @@ inside the network is ours. Of calendar features it reads those of the look-back
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.baselines._neuralforecast import NeuralforecastNetwork
 from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from rearview.core.errors import SettingsError
 from rearview.embed.normalisation import Kind
-from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.baselines._neuralforecast import NeuralforecastNetwork
 from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims, Shape

@@ -10,7 +10,7 @@ from rearview.embed import Normalise
 from rearview.embed.normalisation import Inverse
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import Bias, Stack
-from rearview.models.contract import Answer, Axes, Marks, Model, Past, Real, RealSteps, Steps
+from rearview.models.contract import Axes, Marks, Model, Output, Past, Real, RealSteps, Steps
 
 
 class ReadWindow(NamedTuple):
@@ -46,7 +46,7 @@ class StackHost(Model):
     def token_axes(self) -> Axes:
         """Labels of the stack's groups and tokens."""
 
-    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Output:
         window = self.read(past, past_marks, future_marks, mask)
         tokens = self.stack(window.tokens, window.mask, window.bias, window.windows, window.gate)
         if isinstance(self.head, Classes):

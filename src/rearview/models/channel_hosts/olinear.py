@@ -17,6 +17,7 @@ are asked for than a window has, it is made of blocks as long as the look-back: 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -24,7 +25,7 @@ from torch import Tensor, nn
 
 from rearview.attention import Spec
 from rearview.attention.contract import Site, Tokens
-from rearview.core.errors import SettingsError
+from rearview.core.settings import check_least
 from rearview.embed import Dropout, Normalise
 from rearview.models.blocks import setting
 from rearview.models.blocks.encoder import Encoder
@@ -50,14 +51,14 @@ class Settings:
     affine: setting.Affine = True
 
     def __post_init__(self) -> None:
-        if self.extension < 1:
-            raise SettingsError(f"extension is {self.extension}; it must be at least 1.")
+        check_least(self, extension=1)
 
 
 class Network(Encoder):
     """OLinear; `attention=None` is NormLin."""
 
     claims = ModelClaims(mixes_channels=True, equivariant_to_channels=False, reconstructs=True)
+    own_attention: ClassVar = {"name": "fixed", "kind": "softplus"}
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         super().__init__(shape)
@@ -84,10 +85,6 @@ class Network(Encoder):
             nn.Linear(settings.feed_forward, shape.steps),
             Dropout(settings.dropout),
         )
-
-    @classmethod
-    def attention_of(cls, settings: object, attention: Spec = None) -> Spec:
-        return {"name": "fixed", "kind": "softplus"} if attention is None else attention
 
     def tokenise(self, x: Past, past_marks: Marks, future_marks: Marks) -> Tokens:
         extended = (x @ self.past_basis)[:, :, None] * self.extension[:, None] + self.past_shift

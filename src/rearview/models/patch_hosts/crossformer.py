@@ -30,6 +30,7 @@ from rearview import attention as shelf
 from rearview.attention import Spec
 from rearview.attention.contract import Attention, Inputs, Mask, Site, Tokens
 from rearview.core.errors import SettingsError
+from rearview.core.settings import check_least
 from rearview.embed import Dropout, Normalise, Patches, Sinusoidal
 from rearview.models.blocks import residual, setting
 from rearview.models.blocks.decoder import Cross, Memory, Remembered
@@ -37,7 +38,7 @@ from rearview.models.blocks.encoder import Encoder, ReadWindow
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import Block, BlockSettings, FeedBlock, norm
 from rearview.models.blocks.tokens import channel_groups, merged_tokens, patch_tokens, segment_tokens
-from rearview.models.contract import Answer, Axes, Marks, ModelClaims, Past, Real, RealSteps, Shape, Steps
+from rearview.models.contract import Axes, Marks, ModelClaims, Output, Past, Real, RealSteps, Shape, Steps
 
 Scale = tuple[Tensor, Tensor | None]
 """Tokens [batch, channel, segment, width] and which of them are real; from scale to scale there are fewer segments."""
@@ -74,9 +75,7 @@ class Network(Encoder):
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         super().__init__(shape)
         shape.refuse_marks("crossformer", "makes its tokens from channels alone")
-        for name, least in (("depth", 1), ("merge", 2), ("routers", 1)):
-            if getattr(settings, name) < least:
-                raise SettingsError(f"{name} is {getattr(settings, name)}; it must be at least {least}.")
+        check_least(settings, depth=1, merge=2, routers=1)
         patch, width = settings.patch, settings.width
         self.segment = patch
         self.normalise = Normalise(settings.normalise)
@@ -134,7 +133,7 @@ class Network(Encoder):
     def detokenise(self, tokens: Tokens) -> Steps:
         return self.head(tokens.flatten(2))
 
-    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Output:
         window = self.read(past, past_marks, future_marks, mask)
         scales = self._scales(window)
         if isinstance(self.head, Classes):

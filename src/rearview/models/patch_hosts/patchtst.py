@@ -62,5 +62,6 @@ class Network(PatchHost):
         site = self.site(settings.heads, settings.head_width, settings.attention_dropout)
         attended = 1 - (1 - settings.dropout) ** 2
         block = BlockSettings(settings.feed_forward, norm="batch", dropout=settings.dropout, attended_dropout=attended)
-        self.stack = Stack(site, settings.depth, block, attention, residual_scores=settings.residual_scores)
+        spec = self.attention_of(settings, attention)
+        self.stack = Stack(site, settings.depth, block, spec, residual_scores=settings.residual_scores)
         self.head = self.readout(settings.pool)

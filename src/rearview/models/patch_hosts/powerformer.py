@@ -7,13 +7,10 @@ of earlier layers are handed on with their scores, so that layer l fades by l ti
 layer's mask once, which is `residual_mask="once"`.
 """
 
-from rearview.attention import Spec
-from rearview.models.contract import Shape
+from typing import ClassVar
+
 from rearview.models.patch_hosts import patchtst
 from rearview.models.patch_hosts.patchtst import Settings as Settings
-
-POWER_LAW = {"name": "rbca", "bias": "power_law", "alpha": 0.5, "residual_mask": "accumulate"}
-"""The attention of Powerformer's main results."""
 
 
 class Network(patchtst.Network):
@@ -21,10 +18,4 @@ class Network(patchtst.Network):
 
     name = "powerformer"
     host = "Powerformer"
-
-    def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
-        super().__init__(shape, settings, self.attention_of(settings, attention))
-
-    @classmethod
-    def attention_of(cls, settings: object, attention: Spec = None) -> Spec:
-        return POWER_LAW if attention is None else attention
+    own_attention: ClassVar = {"name": "rbca", "bias": "power_law", "alpha": 0.5, "residual_mask": "accumulate"}

@@ -34,7 +34,7 @@ from rearview.models.blocks.encoder import Encoder
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import patch_tokens
-from rearview.models.contract import Answer, Axes, Marks, ModelClaims, Past, Real, RealSteps, Shape, Steps, Token
+from rearview.models.contract import Axes, Marks, ModelClaims, Output, Past, Real, RealSteps, Shape, Steps, Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Network(Encoder):
             return self.head(by_channel).flatten(2)[..., -self.shape.lookback :]
         return self.head(by_channel[:, :, -1])
 
-    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Output:
         out = super().forward(past, mask=mask)
         if self.shape.asks != "steps":
             return out

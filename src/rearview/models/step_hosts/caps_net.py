@@ -82,6 +82,7 @@ class Network(StackHost):
         mixes_channels=True, uses_marks=True, reads_ahead=True, scale_free=False, equivariant_to_channels=False,
         classifies=True,
     )  # fmt: skip
+    own_attention = "caps"
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         super().__init__(shape)
@@ -115,10 +116,6 @@ class Network(StackHost):
         if shape.asks == "classes":
             features = self.dual.targets * self.dual.tokens * width
             self.head = Classes(features, shape.classes, dropout=settings.dropout)
-
-    @classmethod
-    def attention_of(cls, settings: object, attention: Spec = None) -> Spec:
-        return "caps" if attention is None else attention
 
     def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> ReadWindow:
         x, _ = self.normalise(past, mask)

@@ -28,6 +28,7 @@ from rearview import attention as mechanisms
 from rearview.attention import Spec
 from rearview.attention.contract import Attention, Site
 from rearview.core.errors import SettingsError
+from rearview.core.settings import check_least
 from rearview.embed import Dropout, Normalise, Points
 from rearview.models.blocks import setting
 from rearview.models.blocks.tokens import channel_tokens
@@ -54,9 +55,7 @@ class Settings:
     normalise: setting.Normalisation = "revin"
 
     def __post_init__(self) -> None:
-        for name, least in (("depth", 1), ("scales", 0), ("periods", 1)):
-            if getattr(self, name) < least:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
+        check_least(self, depth=1, scales=0, periods=1)
 
 
 class Network(Model):

@@ -34,7 +34,7 @@ from rearview.models.blocks.encoder import Encoder
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import step_tokens
-from rearview.models.contract import Answer, Axes, Marks, ModelClaims, Past, Real, RealSteps, Shape, Steps, Token
+from rearview.models.contract import Axes, Marks, ModelClaims, Output, Past, Real, RealSteps, Shape, Steps, Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Network(Encoder):
     def detokenise(self, tokens: Tokens) -> Steps:
         return self.head(tokens[:, 0, -self.shape.steps :]).transpose(1, 2)
 
-    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Output:
         if self.decoder is None:
             return super().forward(past, past_marks, future_marks, mask=mask)
         window = self.read(past, past_marks, future_marks, mask)
