@@ -7,10 +7,10 @@ together; VUS-PR has buffers of up to 100 rows. Cut `tsb-ad`: that of the TSB-AD
 `rearview.data.datasets.tsb_ad`): the test part of an entity is a file, whose first part trains; every file is judged by
 itself over all of its rows, and the mean over files counts. The network among the members is one for all files.
 
-Each fit gives a row for the default's members combined (`auto`), one for them with equal weights, one for them with the
-network and one without it, whatever the default does, one for each member and one for the network as `--model
-itransformer` uses it; with --default the network is trained only where the default has it. Beside them
-stand k-means and PCA over windows of 20 rows, plain, fitted to the same rows; `k-means, whole file` is fitted to the
+Each fit gives a row for the default's members combined (`auto`), one for them with equal weights, one without what makes
+up for drift, one for them with the network and one without it, whatever the default does, one for each member and one for
+the network as `--model itransformer` uses it; with --default the network is trained only where the default has it. Beside
+them stand k-means and PCA over windows of 20 rows, plain, fitted to the same rows; `k-means, whole file` is fitted to the
 rows that it judges, as TSB-AD's board has it, with the board's settings. PCA draws nothing, and the whole file is the
 board's business: both are run for the first seed alone.
 
@@ -40,8 +40,8 @@ from _rows import Row, append, origin
 from rearview.data.datasets.labelled_arrays import LabelledArrays
 
 SETS = ("ASD", "SMAP", "SMD19")
-DEVELOPMENT = {"ASD": 2, "SMAP": 5, "SMD19": 7}
-"""Every so-many-th entity of a set, from the first on."""
+DEVELOPMENT = {"ASD": (2, (0,)), "SMAP": (5, (0,)), "SMD19": (7, (0, 3, 5))}
+"""Entities whose number, divided by the first, leaves one of the others."""
 CUTS = ("clean", "tsb-ad")
 SLACK = 100
 AUTO, KMEANS, PCA, WHOLE = "auto", "k-means", "PCA", "k-means, whole file"
@@ -73,7 +73,8 @@ class Judge:
         from rearview.data.datasets import detection_sets, tsb_ad
 
         arrays = detection_sets.load(detection_sets.get(name), folder)
-        looked_at = set(arrays.test.ids[:: DEVELOPMENT[name]])
+        by, left = DEVELOPMENT[name]
+        looked_at = {one for number, one in enumerate(arrays.test.ids) if number % by in left}
         kept = arrays.test.ids[::every]
         rows = np.concatenate(
             [np.full(length, one in kept) for one, length in zip(arrays.test.ids, arrays.test.lengths, strict=True)]
@@ -230,6 +231,7 @@ def measure(unit: Unit, folder: Path) -> list[Row]:
 def fit(judge: Judge, seed: int, *, default: bool) -> tuple[dict[str, Scores], Row]:
     """(scores of the portfolio and its parts, seconds)."""
     from rearview.estimators.detect.portfolio import portfolio
+    from rearview.estimators.detect.portfolio.drift import divide
     from rearview.estimators.detect.portfolio.trust import Weights
     from rearview.estimators.detect.spec import NETWORK, DetectSpec
 
@@ -244,13 +246,16 @@ def fit(judge: Judge, seed: int, *, default: bool) -> tuple[dict[str, Scores], R
     place = fitted.place(judge.test)
     everyone = tuple(fitted.references)
 
-    def score(*members: str, equal: bool = False) -> Scores:
+    def score(*members: str, equal: bool = False, undivided: bool = False) -> Scores:
         references = {member: fitted.references[member] for member in members}
         at = [everyone.index(member) for member in members]
         weights = Weights(fitted.weights.known[:, at], fitted.weights.elsewhere[at])
         if equal:
             weights = Weights.equal(len(fitted.ids), len(members))
-        return portfolio.combine(errors, references, weights, judge.test, place, fitted.averaged).rows
+        raw = portfolio.combine(errors, references, weights, judge.test, place, fitted.averaged)
+        bounds = judge.test.bounds()
+        divisors = [fitted.drift.divisor(raw.rows[a:b], at) for at, (a, b) in zip(place, bounds, strict=True)]
+        return raw.rows if undivided else divide(raw, judge.test, divisors).rows
 
     arms = {AUTO: score(*chosen)}
     seconds = {one.name: one.seconds for one in fitted.standings}
@@ -260,6 +265,7 @@ def fit(judge: Judge, seed: int, *, default: bool) -> tuple[dict[str, Scores], R
         "network_seconds": seconds.get(NETWORK),
     }
     arms["auto, equal weights"] = score(*chosen, equal=True)
+    arms["auto, drift left in"] = score(*chosen, undivided=True)
     arms |= {f"member: {member}": score(member) for member in everyone}
     if NETWORK in everyone:
         arms["auto with the network"] = score(*everyone)

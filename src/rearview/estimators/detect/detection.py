@@ -15,6 +15,9 @@ from rearview.estimators.detect.scoring import Scores
 from rearview.estimators.detect.segments import Segment, segments
 from rearview.estimators.detect.spec import AUTO, DetectSpec
 
+LEAST_TOLD = 1.1
+"""The divisor of scores from which on a note says that a series has moved."""
+
 
 def prepare(panel: Panel, spec: DetectSpec) -> Prepared | PreparedPortfolio:
     """Check the rows and plan a network or a portfolio; what can't be trained is refused."""
@@ -65,6 +68,14 @@ def _notes(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> tuple[st
             f"({', '.join(unknown[:5])}{' ...' if len(unknown) > 5 else ''}): "
             f"{'it is scaled by its' if one else 'they are scaled by their'} own rows and "
             f"{'shares' if one else 'share'} the pooled threshold."
+        )
+    moved = [(name, by) for name, by in zip(panel.ids, scores.divisors, strict=False) if by >= LEAST_TOLD]
+    if moved:
+        what = ", ".join(f"{name!r} by {by:.2g}" for name, by in moved[:5]) + (" ..." if len(moved) > 5 else "")
+        notes.append(
+            f"{len(moved)} of {panel.series} series {'has' if len(moved) == 1 else 'have'} moved for good since the "
+            f"rows that were learned from, so scores are divided by how far ({what}): fit the detector to newer rows "
+            "if that is how they should be, look into it if not."
         )
     without = int(np.isnan(scores.rows).sum())
     if without:

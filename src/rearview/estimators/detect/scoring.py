@@ -38,6 +38,8 @@ class Scores:
     """[row, channel]: errors, over what is usual for their channel; NaN where a cell was not observed."""
     members: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     """[row]: what each member of a portfolio adds to the score."""
+    divisors: tuple[float, ...] = ()
+    """[series]: what the scores of a portfolio are divided by, where rows are far off for good; 1 elsewhere."""
 
 
 class WholeWindows(Source):

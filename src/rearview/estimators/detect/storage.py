@@ -13,6 +13,7 @@ from rearview.core.model_folder import DETECTOR, DamagedModel, strip_prefix
 from rearview.estimators.base import resolve_device
 from rearview.estimators.detect.calibration import Calibration, Usual
 from rearview.estimators.detect.fit import Fitted
+from rearview.estimators.detect.portfolio.drift import Drift
 from rearview.estimators.detect.portfolio.members import Member, Shapes
 from rearview.estimators.detect.portfolio.patches import lay
 from rearview.estimators.detect.portfolio.portfolio import KINDS, Portfolio, Reference, Standing, find_shapes
@@ -34,8 +35,8 @@ def save(folder: Path, fitted: Fitted | Portfolio, reading: Facts, stream: Strea
         tensors |= own
     for place, tail in stream.tails.items():
         stamps = tail.stamps.astype("datetime64[us]" if tail.stamps.dtype.kind == "M" else np.int64)
-        arrays = {f"stream.{place}.cells": tail.cells, f"stream.{place}.stamps": stamps.view(np.int64)}
-        tensors |= to_tensors(arrays)
+        arrays = {"cells": tail.cells, "stamps": stamps.view(np.int64), "scores": tail.scores}
+        tensors |= to_tensors({f"stream.{place}.{name}": array for name, array in arrays.items()})
     facts["stream"] = {str(place): tail.stamps.dtype.kind == "M" for place, tail in stream.tails.items()}
     DETECTOR.save(folder, {**facts, "reading": reading}, tensors)
 
@@ -74,6 +75,7 @@ def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
         "levels_elsewhere": {name: one.level_elsewhere for name, one in fitted.references.items()},
         "rooted": [name for name, one in fitted.references.items() if one.rooted],
         "threshold_elsewhere": fitted.calibration.threshold_elsewhere,
+        "ceiling_elsewhere": fitted.drift.ceiling_elsewhere,
         "drawn": fitted.calibration.drawn,
         "standings": [asdict(standing) for standing in fitted.standings],
         "notes": fitted.notes,
@@ -91,6 +93,7 @@ def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
         "portfolio.thresholds": fitted.calibration.thresholds,
         "portfolio.weights": fitted.weights.known,
         "portfolio.weights_elsewhere": fitted.weights.elsewhere,
+        "portfolio.ceilings": fitted.drift.ceilings,
     }
     return facts, tensors | to_tensors(shared)
 
@@ -103,7 +106,9 @@ def _read(stored: Stored) -> tuple[Fitted | Portfolio, Facts, Stream]:
     for place, dated in facts.get("stream", {}).items():  # detectors saved earlier had none
         stamps = stored.array(f"stream.{place}.stamps", "i")
         cells = stored.shaped(f"stream.{place}.cells", len(stamps), len(network.columns))
-        tails[int(place)] = Tail(cells, stamps.view("datetime64[us]") if dated else stamps)
+        name = f"stream.{place}.scores"
+        scores = stored.array(name, "f") if name in stored.tensors else np.zeros(0)  # saved earlier: none
+        tails[int(place)] = Tail(cells, stamps.view("datetime64[us]") if dated else stamps, scores)
     return fitted, facts["reading"], Stream(tails)
 
 
@@ -164,6 +169,9 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         weights = Weights(
             stored.shaped("portfolio.weights", series, number), stored.shaped("portfolio.weights_elsewhere", number)
         )
+    drift = Drift.none(series)  # that of detectors saved earlier
+    if "portfolio.ceilings" in stored.tensors:
+        drift = Drift(stored.shaped("portfolio.ceilings", series), float(facts["ceiling_elsewhere"]))
     return Portfolio(
         spec=DetectSpec(**{**facts["request"], "device": network.spec.device}),
         plan=Plan.from_dict(facts["plan"]),
@@ -175,6 +183,7 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         averaged=int(facts["averaged" if "averaged" in facts else "window"]),  # saved earlier: as long as a window
         references={name: refer(name, level) for name, level in facts["levels_elsewhere"].items()},
         weights=weights,
+        drift=drift,
         calibration=Calibration(
             usual=Usual.ones(series, columns),
             thresholds=stored.shaped("portfolio.thresholds", series),

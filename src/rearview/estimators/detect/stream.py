@@ -1,8 +1,11 @@
-"""Rows that come a few at a time: the last ones of each series are kept, and the next are scored as their sequel."""
+"""Rows that come a few at a time: the last ones of each series are kept, and the next are scored as their sequel.
+
+Of a portfolio the scores of earlier rows are kept, too: they say whether a series has moved for good (`drift`).
+"""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +17,13 @@ from rearview.data.panel_array import panel_of_cells
 from rearview.data.step import Stamps
 from rearview.estimators.detect.detection import Detection, judge
 from rearview.estimators.detect.fit import Fitted
+from rearview.estimators.detect.portfolio.drift import divide
 from rearview.estimators.detect.portfolio.patches import STEP
 from rearview.estimators.detect.portfolio.portfolio import Portfolio
 from rearview.estimators.detect.scoring import Scores
+
+MOST_SCORES = 50_000
+"""Scores of earlier rows of a series that are kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +33,8 @@ class Tail:
     cells: NDArray[np.float64]
     """[row, channel] in original units, NaN where a cell was missing."""
     stamps: Stamps
+    scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    """What a portfolio said of earlier rows, before it was divided; the last rows are scored again with the next."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,12 +61,22 @@ class Stream:
             ids=panel.ids,
             columns=panel.columns,
         )
-        for place, tail, end, rows in zip(places, joined, whole.offsets[1:], panel.lengths.tolist(), strict=True):
+        portfolio = fitted if isinstance(fitted, Portfolio) else None
+        scores = fitted.scores(whole) if portfolio is None else portfolio.raw_scores(whole)
+        reach, divisors = _reach(fitted), []
+        for place, tail, (begin, end), rows in zip(places, joined, whole.bounds(), panel.lengths.tolist(), strict=True):
             new.append(np.arange(end - rows, end))
+            if portfolio is not None:
+                again = begin + max(0, len(self.tails[place].stamps) - reach) if place in self.tails else begin
+                so_far = np.concatenate([tail.scores, scores.rows[again:end]])
+                divisors.append(portfolio.drift.divisor(so_far, place))
+                settled = so_far[:-reach]
+                tail = replace(tail, scores=settled[np.isfinite(settled)][-MOST_SCORES:])
             tails[place] = _cut(tail, fitted)
-        scores, at = fitted.scores(whole), np.concatenate(new)
+        at = np.concatenate(new)
         said = {name: rows[at] for name, rows in scores.members.items()}
-        return judge(fitted, panel, Scores(scores.rows[at], scores.channels[at], said)), Stream(tails)
+        judged = Scores(scores.rows[at], scores.channels[at], said)
+        return judge(fitted, panel, divide(judged, panel, divisors) if divisors else judged), Stream(tails)
 
 
 def _places(fitted: Fitted | Portfolio, panel: Panel) -> list[int]:
@@ -85,15 +104,22 @@ def _join(tail: Tail | None, panel: Panel, series: int, rows: slice) -> Tail:
         )
     between = panel.step.after(tail.stamps[-1], steps)[:-1]
     empty = np.full((len(between), len(panel.columns)), np.nan)
-    return Tail(
-        np.concatenate([tail.cells, empty, new.cells]), np.concatenate([tail.stamps, between.ravel(), new.stamps])
-    )
+    cells, stamps = [tail.cells, empty, new.cells], [tail.stamps, between.ravel(), new.stamps]
+    return Tail(np.concatenate(cells), np.concatenate(stamps), tail.scores)
+
+
+def _reach(fitted: Fitted | Portfolio) -> int:
+    """Rows before and after a row that its score can rest on."""
+    return fitted.lookback + (fitted.averaged if isinstance(fitted, Portfolio) else 0)
 
 
 def _cut(tail: Tail, fitted: Fitted | Portfolio) -> Tail:
-    """The rows that scores of the next ones can rest on; windows go on to begin where they would have in the whole."""
-    reach, step = fitted.lookback, fitted.spec.step
+    """The rows that scores of the next ones can rest on; windows go on to begin where they would have in the whole.
+
+    Of a portfolio the last rows are scored again with the next ones, so that there are twice as many.
+    """
+    rows, step = _reach(fitted), fitted.spec.step
     if isinstance(fitted, Portfolio):
-        reach, step = reach + fitted.averaged, math.lcm(step, STEP)
-    begin = max(0, len(tail.stamps) - reach) // step * step
-    return Tail(tail.cells[begin:], tail.stamps[begin:])
+        rows, step = 2 * rows, math.lcm(step, STEP)
+    begin = max(0, len(tail.stamps) - rows) // step * step
+    return replace(tail, cells=tail.cells[begin:], stamps=tail.stamps[begin:])

@@ -3,8 +3,8 @@
 Every member gives an error for each cell. Errors are averaged over channels and over a few rows, divided by their mean
 on rows that the member's fit did not see, and compared by the logarithm of that: a member is heard when a row is many
 times as far off as is usual for it. The score of a row is the mean over the members, weighted by how well each finds
-anomalies that are made in those rows (`trust`). Members that are cheap to fit are fitted once more to all ordinary rows
-before they are used.
+anomalies that are made in those rows (`trust`), and divided by how far a series has moved for good (`drift`). Members
+that are cheap to fit are fitted once more to all ordinary rows before they are used.
 """
 
 import time
@@ -32,6 +32,7 @@ from rearview.estimators.detect.calibration import (
     weigh,
 )
 from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
+from rearview.estimators.detect.portfolio.drift import Drift, divide
 from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes, thin
 from rearview.estimators.detect.portfolio.patches import cut, first_rows, lay, pad
 from rearview.estimators.detect.portfolio.trust import Weights, learn_weights
@@ -154,6 +155,7 @@ class Portfolio:
     references: Mapping[str, Reference]
     weights: Weights
     """Of the members, in the order of `references`."""
+    drift: Drift
     calibration: Calibration
     standings: tuple[Standing, ...]
     notes: tuple[str, ...]
@@ -214,6 +216,12 @@ class Portfolio:
 
     def scores(self, panel: Panel) -> Scores:
         """How unusual the rows of a panel are, and what each member says of them."""
+        scores, place = self.raw_scores(panel), self.place(panel)
+        divisors = [self.drift.divisor(scores.rows[a:b], at) for at, (a, b) in zip(place, panel.bounds(), strict=True)]
+        return divide(scores, panel, divisors)
+
+    def raw_scores(self, panel: Panel) -> Scores:
+        """The same beside the rows that were learned from, wherever a series has moved since."""
         return combine(self.errors(panel), self.references, self.weights, panel, self.place(panel), self.averaged)
 
     def errors(self, panel: Panel) -> dict[str, Errors]:
@@ -381,9 +389,8 @@ class PreparedPortfolio:
             varying = ~constant_channels.find(panel, border)[used]
             weights = learn_weights(judge, part, own.std, varying, np.flatnonzero(used), panel.series, self.spec.seed)
         scores = combine(errors, references, weights, part, place, averaged)
-        limits, pooled, drawn = draw_thresholds(
-            [scores.rows[a:b] for a, b in part.bounds()], np.flatnonzero(used), panel.series, self.spec, window
-        )
+        scored = [scores.rows[a:b] for a, b in part.bounds()]
+        limits, pooled, drawn = draw_thresholds(scored, np.flatnonzero(used), panel.series, self.spec, window)
         drawn, notes = describe_threshold(
             drawn, f"the last {HELD_OUT:.0%} of the rows, held out", held=bool(held.any())
         )
@@ -404,6 +411,7 @@ class PreparedPortfolio:
             averaged=averaged,
             references=references,
             weights=weights,
+            drift=Drift.learn(scored, np.flatnonzero(used), panel.series),
             calibration=Calibration(Usual.ones(panel.series, len(panel.columns)), limits, pooled, drawn, notes),
             standings=_rank(scores, references, weights, seconds),
             notes=(*notes, *(note for note in network.notes if note not in network.calibration.notes)),
