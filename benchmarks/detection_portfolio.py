@@ -7,12 +7,12 @@ together; VUS-PR has buffers of up to 100 rows. Cut `tsb-ad`: that of the TSB-AD
 `rearview.data.datasets.tsb_ad`): the test part of an entity is a file, whose first part trains; every file is judged by
 itself over all of its rows, and the mean over files counts. The network among the members is one for all files.
 
-Each fit gives a row for the default's members combined (`auto`), one for them with equal weights, one without what makes
-up for drift, one for them with the network and one without it, whatever the default does, one for each member and one for
-the network as `--model itransformer` uses it; with --default the network is trained only where the default has it. Beside
-them stand k-means and PCA over windows of 20 rows, plain, fitted to the same rows; `k-means, whole file` is fitted to the
-rows that it judges, as TSB-AD's board has it, with the board's settings. PCA draws nothing, and the whole file is the
-board's business: both are run for the first seed alone.
+Each fit gives a row for the default's members combined (`auto`), one for them with equal weights, one without what
+makes up for drift, one for them with the network and one without it, whatever the default does, one for each member
+and one for the network as `--model itransformer` uses it; with --default the network is trained only where the
+default has it. Beside them stand k-means and PCA over windows of 20 rows, plain, fitted to the same rows; `k-means,
+whole file` is fitted to the rows that it judges, as TSB-AD's board has it, with the board's settings. PCA draws
+nothing, and the whole file is the board's business: both are run for the first seed alone.
 
 Settings were chosen on the entities that DEVELOPMENT names, whose labels were looked at. There are rows for all
 entities, for the others, which nothing was chosen by, and for those that are files of the board. Fits are spread over
