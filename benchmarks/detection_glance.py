@@ -102,7 +102,7 @@ def refer(errors: portfolio.Errors, held: Panel, averaged: int) -> portfolio.Ref
 
 def run(name: str, folder: Path) -> list[Row]:
     """The rows of a set."""
-    judge = Judge(folder, name, "tsb-ad", DEVELOPMENT[name])
+    judge = Judge(folder, name, "tsb-ad", DEVELOPMENT[name][0])
     started = time.perf_counter()
     own, new, held, fitted = measure(weights.load(weights.read_card()), judge)
     seconds = round(time.perf_counter() - started, 1)
