@@ -3,10 +3,10 @@
     python benchmarks/detection_embeddings.py --data-dir DATA
 
 For each entity a convolutional network of three layers learns from the ordinary rows before the held-out ones to tell
-windows of 50 rows apart: one a few rows later is the same, all others of a batch are not (InfoNCE). Up to 600 windows are
-remembered; the error of a row is the mean cosine distance of the windows that hold it from their three nearest, over what
-is usual on held-out rows. Arms: the member alone, and beside the default's score at some weights. VUS-PR on the development
-entities (`detection_portfolio.DEVELOPMENT`, the first of each so many) under TSB-AD's cut; one seed.
+windows of 50 rows apart: one a few rows later is the same, all others of a batch are not (InfoNCE). Up to 600 windows
+are remembered; the error of a row is the mean cosine distance of the windows that hold it from their three nearest,
+over what is usual on held-out rows. Arms: the member alone, and beside the default's score at some weights. VUS-PR on
+the development entities (`detection_portfolio.DEVELOPMENT`, the first of each so many) under TSB-AD's cut; one seed.
 """
 
 import argparse
