@@ -8,7 +8,7 @@ import pytest
 
 from rearview import Detector
 from rearview.estimators.detect import storage
-from rearview.estimators.detect.portfolio.drift import POWER, USUAL, Drift, divide
+from rearview.estimators.detect.portfolio.drift import USUAL, Drift, divide
 from rearview.estimators.detect.portfolio.portfolio import Portfolio
 from rearview.estimators.detect.scoring import Scores
 
@@ -43,8 +43,8 @@ def test_levels_by_hand() -> None:
     assert drift.ceilings.tolist() == [3.0, 3.0, 3.0]  # a series without scores has that of all
     assert drift.ceiling_elsewhere == 3.0
     rows = np.full(4 * USUAL, 6.0)
-    assert drift.divisor(rows, 0) == drift.divisor(rows, None) == 2.0**POWER
-    assert drift.divisor(np.append(rows, np.nan), 1) == 2.0**POWER
+    assert drift.divisor(rows, 0) == drift.divisor(rows, None) == 2.0
+    assert drift.divisor(np.append(rows, np.nan), 1) == 2.0
     assert drift.divisor(rows / 4, 0) == 1.0  # within what held-out rows reach
     assert Drift.none(3).divisor(rows, 0) == 1.0
 

@@ -1,6 +1,6 @@
 """Rows that are far off for good: what was learned no longer holds, and scores of a series are divided by how far.
 
-    divisor = max(1, quantile_SHARE(scores so far, and USUAL rows as usual) / quantile_CEILING(held-out scores)) ^ POWER
+    divisor = max(1, quantile_SHARE(scores so far, and USUAL rows as usual) / quantile_CEILING(held-out scores))
 
 A machine whose level moved after training would stand above the anomalies of all others. Where most rows of a series
 score above what all but a quarter of its held-out rows did, that is its level now, and rows are judged beside it. A few
@@ -20,8 +20,6 @@ CEILING = 0.75
 """Share of held-out rows below the score that the level of a series may reach."""
 SHARE = 0.6
 """Share of rows below the level of a series: up to two fifths of them may be anomalies."""
-POWER = 1.5
-"""Scores of a series that has moved are spread wider, too, by about the root of how far."""
 USUAL = 500
 """Rows that count as usual beside those that were scored."""
 
@@ -57,7 +55,7 @@ class Drift:
         if not ceiling > 0:
             return 1.0
         level = float(np.quantile(np.concatenate([known, np.zeros(USUAL)]), SHARE))
-        return float(max(1.0, level / ceiling) ** POWER)
+        return max(1.0, level / ceiling)
 
 
 def divide(scores: Scores, panel: Panel, divisors: Sequence[float]) -> Scores:
