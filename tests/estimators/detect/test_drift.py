@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from rearview import Detector
+from rearview.commands.detect.job import _count_anomalies
 from rearview.estimators.detect import storage
 from rearview.estimators.detect.portfolio.drift import USUAL, Drift, divide
 from rearview.estimators.detect.portfolio.portfolio import Portfolio
@@ -79,7 +80,10 @@ def test_a_machine_that_has_moved_is_not_one_long_alarm(fitted: Detector, moved:
     assert before[usual].mean() > 0.5
     assert detection.flags[usual].mean() < 0.5 * before[usual].mean()
     assert detection.scores.rows[1_000:1_020].mean() > np.quantile(detection.scores.rows[usual], 0.99)
-    assert any("has moved for good" in note and "divided by" in note for note in detection.notes)
+    (note,) = (note for note in detection.notes if "moved for good" in note)
+    assert note.startswith("The series has moved for good")
+    assert f"({detection.scores.divisors[0]:.2g})" in note
+    assert _count_anomalies(detection).endswith("The series has moved for good: see the notes.")
     assert not any("moved for good" in note for note in fitted.detect(machine(ROWS, 2)).notes)
 
 

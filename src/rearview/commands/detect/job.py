@@ -14,7 +14,7 @@ from rearview.core.wording import quantity
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Finding, Panel
 from rearview.estimators.base import Session, fingerprint
-from rearview.estimators.detect.detection import Detection, detect, prepare
+from rearview.estimators.detect.detection import Detection, describe_moved, detect, find_moved, prepare
 from rearview.estimators.detect.detector import Detector, Labels, assess_detection
 from rearview.tasks.alarms import Hits, count_hits
 from rearview.tasks.assessment import Assessment
@@ -108,8 +108,10 @@ def read_job(job: Job, say: Callable[[str], None]) -> Rows:
 
 def _count_anomalies(detection: Detection) -> str:
     rows = len(detection.scores.rows)
+    moved = find_moved(detection.scores, detection.panel)
+    after = f" {describe_moved(moved, detection.panel)}: see the notes." if moved else ""
     if not detection.segments:
-        return f"No anomaly in {quantity(rows, 'row')}: no score is above the threshold."
+        return f"No anomaly in {quantity(rows, 'row')}: no score is above the threshold.{after}"
     worst = max(detection.segments, key=lambda part: part.score / (detection.thresholds[part.series] or 1))
     of = f" of {detection.panel.ids[worst.series]}" if detection.panel.series > 1 else ""
     channel, share = worst.channels[0]
@@ -117,7 +119,7 @@ def _count_anomalies(detection: Detection) -> str:
     return (
         f"{quantity(len(detection.segments), 'anomaly', 'anomalies')} in {rows:,} rows. The worst peaks at "
         f"{show(detection.panel.stamps[worst.peak])}{of}, "
-        f"{_height(worst.score, float(detection.thresholds[worst.series]))}, carried by {carrier}."
+        f"{_height(worst.score, float(detection.thresholds[worst.series]))}, carried by {carrier}.{after}"
     )
 
 

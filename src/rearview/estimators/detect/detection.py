@@ -56,6 +56,18 @@ def judge(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> Detection
     return Detection(panel, scores, limits, flags, stretches, _notes(fitted, panel, scores))
 
 
+def find_moved(scores: Scores, panel: Panel) -> list[tuple[str, float]]:
+    """The series that have moved for good since training, and by how much their scores are divided."""
+    return [(name, by) for name, by in zip(panel.ids, scores.divisors, strict=False) if by >= LEAST_TOLD]
+
+
+def describe_moved(moved: list[tuple[str, float]], panel: Panel) -> str:
+    """The beginning of a sentence on series that have moved."""
+    if panel.series == 1:
+        return "The series has moved for good"
+    return f"{len(moved)} of {panel.series} series {'has' if len(moved) == 1 else 'have'} moved for good"
+
+
 def _notes(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> tuple[str, ...]:
     notes = []
     silent = empty_series(panel)
@@ -69,13 +81,13 @@ def _notes(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> tuple[st
             f"{'it is scaled by its' if one else 'they are scaled by their'} own rows and "
             f"{'shares' if one else 'share'} the pooled threshold."
         )
-    moved = [(name, by) for name, by in zip(panel.ids, scores.divisors, strict=False) if by >= LEAST_TOLD]
+    moved = find_moved(scores, panel)
     if moved:
         what = ", ".join(f"{name!r} by {by:.2g}" for name, by in moved[:5]) + (" ..." if len(moved) > 5 else "")
+        what = what if panel.series > 1 else f"{moved[0][1]:.2g}"
         notes.append(
-            f"{len(moved)} of {panel.series} series {'has' if len(moved) == 1 else 'have'} moved for good since the "
-            f"rows that were learned from, so scores are divided by how far ({what}): fit the detector to newer rows "
-            "if that is how they should be, look into it if not."
+            f"{describe_moved(moved, panel)} since the rows that were learned from, so scores are divided by how far "
+            f"({what}): fit the detector to newer rows if that is how they should be, look into it if not."
         )
     without = int(np.isnan(scores.rows).sum())
     if without:
