@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rearview import attention as mechanisms
 from rearview import models, train
 from rearview.attention import Spec
 from rearview.bench import protocols, tasks
@@ -133,8 +132,6 @@ def resolve(request: Request) -> DetectionSpec:
         **dict[str, Any](given),
     )
     settings = settings_from(models.settings_of(model), model, estimator.settings)
-    attention = models.attention_of(model, settings, request.attention)
-    mechanism, mechanism_settings = ("", {}) if attention is None else mechanisms.split(attention)
     published_rule = f"percentile {100 - dataset.ratio:g} of train and test"
     return DetectionSpec(
         task=protocols.DETECTION,
@@ -142,9 +139,7 @@ def resolve(request: Request) -> DetectionSpec:
         data=dataset,
         protocol=protocols.get(protocol),
         model=model,
-        attention=attention,
-        mechanism=mechanism,
-        mechanism_settings=mechanism_settings,
+        attention=models.attention_of(model, settings, request.attention),
         settings=asdict(settings),
         training=None,
         seed=request.seed,

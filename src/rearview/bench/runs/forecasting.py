@@ -22,7 +22,7 @@ from rearview.bench.rows.row import Facts, Row, as_json
 from rearview.bench.runs import measure as measures
 from rearview.bench.runs import provenance, run_spec, search
 from rearview.bench.runs.request import Part, Request
-from rearview.bench.runs.run_spec import Execution, ForecastingSpec, complete_mechanism
+from rearview.bench.runs.run_spec import Execution, ForecastingSpec
 from rearview.bench.runs.runner import make_one
 from rearview.bench.runs.tuning import Tuning
 from rearview.core.errors import RearviewError, RearviewWarning, SettingsError
@@ -134,7 +134,6 @@ def resolve(request: Request) -> ForecastingSpec:
     if attention is not None and protocol.attention:  # below what the caller gives
         name, own = mechanisms.split(attention)
         attention = {"name": name, **protocol.attention.get(name, {}), **own}
-    mechanism, mechanism_settings = complete_mechanism(attention)
     return ForecastingSpec(
         task=protocols.FORECASTING,
         dataset=dataset.name,
@@ -142,8 +141,6 @@ def resolve(request: Request) -> ForecastingSpec:
         protocol=protocol,
         model=model,
         attention=attention,
-        mechanism=mechanism,
-        mechanism_settings=mechanism_settings,
         settings=asdict(settings),
         training=settings_from(train.Settings, "training", training) if claims.trains else None,
         seed=request.seed,

@@ -16,7 +16,7 @@ from rearview import models
 from rearview.attention import Spec
 from rearview.bench.rows.row import Facts
 from rearview.bench.runs import tuning as drawing
-from rearview.bench.runs.run_spec import ForecastingSpec, complete_mechanism
+from rearview.bench.runs.run_spec import ForecastingSpec
 from rearview.bench.runs.tuning import Range, Values
 from rearview.core.errors import SettingsError
 from rearview.core.settings import Setting, settings_from, settings_table
@@ -135,8 +135,7 @@ def apply_candidate(spec: ForecastingSpec, candidate: Facts) -> ForecastingSpec:
     network, training, own = parts.values()
     if own:
         name, given = mechanisms.split(spec.attention)
-        attention = {"name": name, **given, **own}
-        spec = replace(spec, attention=attention, mechanism_settings=complete_mechanism(attention)[1])
+        spec = replace(spec, attention={"name": name, **given, **own})
     if network:
         settings = settings_from(models.settings_of(spec.model), spec.model, {**spec.settings, **network})
         spec = replace(spec, settings=asdict(settings))
