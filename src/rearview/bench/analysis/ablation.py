@@ -11,7 +11,7 @@ An interval speaks of other seeds of the same network, settings and split. It sa
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -152,18 +152,11 @@ def _pool_horizons(rows: Sequence[Row]) -> list[tuple[list[int], dict[str, list[
     the same ones, else each by itself; those without a control, or anything else, are left out."""
     horizons = sorted({row.horizon for row in rows})
     arms = group_by(rows, spell_mechanism)
-    if all({row.horizon for row in own} == set(horizons) for own in arms.values()):
-        return [(horizons, arms)] if _has_both(arms) else []
-    pools = [
-        (one, {name: [row for row in own if row.horizon == one] for name, own in arms.items()}) for one in horizons
-    ]
-    there = [([one], {name: own for name, own in pool.items() if own}) for one, pool in pools]
-    return [(one, pool) for one, pool in there if _has_both(pool)]
-
-
-def _has_both(arms: Mapping[str, Sequence[Row]]) -> bool:
-    """Whether there is a control and something to hold against it."""
-    return len({rows[0].attention in CONTROLS for rows in arms.values()}) == 2
+    pools = [(horizons, arms)]
+    if any({row.horizon for row in own} != set(horizons) for own in arms.values()):
+        by_arm = {name: group_by(own, lambda row: row.horizon) for name, own in arms.items()}
+        pools = [([one], {name: own[one] for name, own in by_arm.items() if one in own}) for one in horizons]
+    return [pool for pool in pools if len({rows[0].attention in CONTROLS for rows in pool[1].values()}) == 2]
 
 
 def has_error(row: Row) -> bool:
