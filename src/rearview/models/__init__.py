@@ -172,22 +172,6 @@ def describe(name: str) -> Description:
 _HOMES = {"contract": ("Axes", "Model", "ModelClaims", "Shape", "Token"), "blocks.stack": ("BlockSettings", "Stack")}
 __getattr__ = import_lazily(__name__, _HOMES)
 __all__ = [
-    "KNOWN_INPUTS",
-    "Axes",
-    "BlockSettings",
-    "Description",
-    "Model",
-    "ModelClaims",
-    "Shape",
-    "Stack",
-    "Token",
-    "attention_of",
-    "claims",
-    "create",
-    "describe",
-    "external_names",
-    "names",
-    "register",
-    "settings_of",
-    "summary",
+    "KNOWN_INPUTS", "Axes", "BlockSettings", "Description", "Model", "ModelClaims", "Shape", "Stack", "Token",
+    "attention_of", "claims", "create", "describe", "external_names", "names", "register", "settings_of", "summary",
 ]  # fmt: skip

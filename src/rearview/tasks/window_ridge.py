@@ -6,7 +6,7 @@ errs less on rows held out; the penalty is chosen there, too, and so is the spre
 variable may stand beside its windows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,31 +142,21 @@ def _solve(early: Sequence[_Sample], late: Sequence[_Sample]) -> tuple[Array, Ar
     learned, held = _Sample.join(early), _Sample.join(late)
     if len(learned) < LEAST_WINDOWS or not len(held):
         return None
-    first = _Normal.of(learned)
-    tried = [first.coefficients(penalty) for penalty in PENALTIES]
+    solve_early = _factorise(learned)
+    tried = [solve_early(penalty) for penalty in PENALTIES]
     errors = [held.ahead - held.past @ one for one in tried]
     best = int(np.argmin([np.abs(one).mean() for one in errors]))
-    whole = _Normal.of(_Sample.join([learned, held]))
-    return tried[best], whole.coefficients(PENALTIES[best]), errors[best]
+    return tried[best], _factorise(_Sample.join([learned, held]))(PENALTIES[best]), errors[best]
 
 
-@dataclass(frozen=True, slots=True)
-class _Normal:
-    """The normal equations of a sample, by eigenvectors, so that every penalty costs one product."""
+def _factorise(sample: _Sample) -> Callable[[float], Array]:
+    """From a penalty, which grows with the root of the sample, to the coefficients [lag, step] of a sample.
 
-    values: Array
-    vectors: Array
-    turned: Array
-    size: float
-
-    @classmethod
-    def of(cls, sample: _Sample) -> "_Normal":
-        values, vectors = np.linalg.eigh(sample.past.T @ sample.past)
-        return cls(values, vectors, vectors.T @ (sample.past.T @ sample.ahead), float(np.sqrt(len(sample))))
-
-    def coefficients(self, penalty: float) -> Array:
-        """[lag, step]; the penalty grows with the root of the sample."""
-        return np.asarray(self.vectors @ (self.turned / (self.values + 0.1 * penalty * self.size)[:, None]))
+    The normal equations are solved by their eigenvectors, so that every penalty costs one product.
+    """
+    values, vectors = np.linalg.eigh(sample.past.T @ sample.past)
+    turned, size = vectors.T @ (sample.past.T @ sample.ahead), float(np.sqrt(len(sample)))
+    return lambda penalty: np.asarray(vectors @ (turned / (values + 0.1 * penalty * size)[:, None]))
 
 
 def _normal(windows: Array, season: int) -> tuple[Array, Array]:
