@@ -119,12 +119,12 @@ class Ablation:
         return f"{self.place}: {sentence}" + (f" Of the others, {others}." if others else "")
 
 
-def compare_arms(rows: Sequence[Row], level: float = LEVEL) -> list[Ablation]:
+def compare_arms(rows: Sequence[Row]) -> list[Ablation]:
     """An ablation of every place among the rows of finished runs that has a control and another arm."""
-    return _compare([("", rows)], level)
+    return _compare([("", rows)])
 
 
-def find_ablations(boards: Sequence[Board], level: float = LEVEL) -> list[Ablation]:
+def find_ablations(boards: Sequence[Board]) -> list[Ablation]:
     """The ablations that leaderboards hold: runs of a network in a place that differ in their attention alone."""
     groups: list[tuple[str, list[Row]]] = []
     forecasts = (entry for board in boards if board.task is FORECASTING for entry in board.entries)
@@ -133,10 +133,10 @@ def find_ablations(boards: Sequence[Board], level: float = LEVEL) -> list[Ablati
             for group in group_by_footing(entries):
                 rows = [row for entry in group.entries for row in entry.rows if isinstance(row, Row)]
                 groups.append((group.footing, rows))
-    return _compare(groups, level)
+    return _compare(groups)
 
 
-def _compare(groups: Sequence[tuple[str, Sequence[Row]]], level: float) -> list[Ablation]:
+def _compare(groups: Sequence[tuple[str, Sequence[Row]]]) -> list[Ablation]:
     """The ablations of rows on several footings, with intervals that hold together."""
     kept: list[tuple[str, Place, dict[str, list[Row]]]] = []
     for footing, rows in groups:
@@ -144,7 +144,7 @@ def _compare(groups: Sequence[tuple[str, Sequence[Row]]], level: float) -> list[
         for place, own in networks.items():
             kept += [(footing, Place(*place, tuple(same)), arms) for same, arms in _pool_horizons(own)]
     count = sum(len(arms) - 1 for _, _, arms in kept)
-    return [replace(_ablate(place, arms, count, level), footing=footing) for footing, place, arms in kept]
+    return [replace(_ablate(place, arms, count), footing=footing) for footing, place, arms in kept]
 
 
 def _pool_horizons(rows: Sequence[Row]) -> list[tuple[list[int], dict[str, list[Row]]]]:
@@ -176,7 +176,7 @@ def table(ablation: Ablation) -> list[str]:
     return align(cells, right=range(1, len(cells[0])))
 
 
-def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int, level: float) -> Ablation:
+def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int) -> Ablation:
     validation = {name: float(np.mean([row.validation_loss for row in rows])) for name, rows in arms.items()}
     yard = min((name for name in arms if arms[name][0].attention in CONTROLS), key=validation.__getitem__)
     errors = {name: _errors_by_seed(rows, place.horizons) for name, rows in arms.items()}
@@ -193,7 +193,7 @@ def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int, level: f
             seeds=len(errors[name]),
             parameters=round(np.mean([row.parameters for row in rows])),
             seconds=float(np.mean([row.train_seconds for row in rows])),
-            against=student_interval(differences, comparisons, level) if told else None,
+            against=student_interval(differences, comparisons, LEVEL) if told else None,
         )
     budgets = [
         [budget.budget_of([row for row in rows if row.horizon == horizon]) for rows in arms.values()]

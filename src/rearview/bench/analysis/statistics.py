@@ -250,14 +250,7 @@ def student_interval(differences: Sequence[float], comparisons: int, level: floa
     return Interval(mean, mean - float(reach), mean + float(reach), level)
 
 
-def paired_interval(
-    ours: Scores,
-    theirs: Scores,
-    *,
-    level: float = 0.95,
-    draws: int = DRAWS,
-    seed: int = 0,
-) -> Interval:
+def paired_interval(ours: Scores, theirs: Scores, *, level: float = 0.95, draws: int = DRAWS) -> Interval:
     """The mean of ours minus theirs over blocks, with the percentile interval of means of blocks drawn in pairs."""
     differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
     if differences.ndim != 1 or len(differences) < 2:
@@ -267,6 +260,6 @@ def paired_interval(
         )
     if not 0 < level < 1:
         raise InputError(f"The level of an interval lies between 0 and 1, such as 0.95; got {level}.")
-    drawn = np.random.default_rng(seed).integers(0, len(differences), size=(draws, len(differences)))
+    drawn = np.random.default_rng(0).integers(0, len(differences), size=(draws, len(differences)))
     low, high = np.quantile(differences[drawn].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(differences.mean()), float(low), float(high), level)
