@@ -34,7 +34,7 @@ from rearview.core.settings import settings_from
 from rearview.data.datasets import detection_sets, tsb_ad
 from rearview.data.datasets.labelled_arrays import LabelledArrays
 from rearview.data.scale import Scaler
-from rearview.estimators.base import PREPARING, Session
+from rearview.estimators.base import Session, train_network
 from rearview.estimators.detect import detection as detecting
 from rearview.estimators.detect import fit as fitting
 from rearview.estimators.detect import tslib
@@ -256,9 +256,9 @@ def _fit_published(spec: DetectionSpec, arrays: LabelledArrays, session: Session
     network = spec.build(device, channels=source.channels, lookback=size, asks="window")
     order = torch.arange(len(windows) + len(stopping))
     first, rest = order[: len(windows)], order[len(windows) :]
-    network.prepare(source.pasts(first[:: max(1, len(windows) // PREPARING)]).past)
     training = settings_from(train.Settings, "Training", {**request.training, "seed": request.seed})
-    history = train.fit(network, Detect(), source, first, rest, training, progress=train.follower(session.progress))
+    history = train_network(network, Detect(), source, first, rest, training, session)
+    assert history is not None
     if history.ended == "interrupted":
         raise KeyboardInterrupt
 

@@ -35,7 +35,7 @@ from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_targets
 from rearview.data.scale import Scaler
 from rearview.data.windows import Source, Windows, list_windows
-from rearview.estimators.base import PREPARING, Session
+from rearview.estimators.base import Session, train_network
 from rearview.estimators.options import check_whole
 from rearview.models import adapters as shelf
 from rearview.models.contract import Model
@@ -256,19 +256,10 @@ class Fit(run_spec.Fit[ForecastingSpec]):
             self.network.eval()
             loss = train.evaluate(self.network, self.task, self.source, self.selected, batch=self.batch)
             return replace(self, validation_loss=loss)
-        self.network.prepare(self.source.pasts(self.learned[:: max(1, len(self.learned) // PREPARING)]).past)
         started = time.perf_counter()
-        history = train.fit(
-            self.network,
-            self.task,
-            self.source,
-            self.learned,
-            self.selected,
-            settings,
-            checkpoint=session.checkpoint,
-            resume=session.resume,
-            progress=train.follower(True if session.progress is None else session.progress),
-        )
+        shown = session if session.progress is not None else replace(session, progress=True)
+        history = train_network(self.network, self.task, self.source, self.learned, self.selected, settings, shown)
+        assert history is not None
         best = measures.best_epoch(history)
         assert best.validation_loss is not None
         earlier = max(0.0, history.seconds - (time.perf_counter() - started))
