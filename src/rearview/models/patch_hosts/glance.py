@@ -29,6 +29,7 @@ from torch.nn import functional
 from rearview.attention import Spec
 from rearview.attention.contract import Site, Tokens, Weights
 from rearview.core.errors import SettingsError
+from rearview.models.blocks import setting
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_groups
 from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real, Shape, Steps, Token
@@ -46,12 +47,9 @@ ROUNDING = 1e-14
 class Settings:
     """Settings of Glance; the weights that come with the package have a second, finer grain."""
 
-    width: int = 320
-    """Width of a token."""
-    heads: int = 5
-    """Attention heads."""
-    depth: int = 6
-    """Blocks."""
+    width: setting.TokenWidth = 320
+    heads: setting.HeadCount = 5
+    depth: setting.Depth = 6
     feed_forward: int = 768
     """Width inside the gated feed-forward part."""
     patches: tuple[int, ...] = (16,)
@@ -64,8 +62,7 @@ class Settings:
     """Quantiles to forecast, the median among them."""
     answer: Literal["median", "quantiles"] = "median"
     """The steps asked for: medians, or for each step all quantiles."""
-    dropout: float = 0.0
-    """Dropout on attention's output and the feed-forward part."""
+    dropout: setting.BlockDropout = 0.0
 
     def __post_init__(self) -> None:
         rising = list(self.patches) == sorted(set(self.patches))

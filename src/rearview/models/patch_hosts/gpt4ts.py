@@ -38,8 +38,7 @@ class Settings:
     heads: setting.HeadCount = 12
     depth: setting.Depth = 6
     feed_forward: setting.FeedForwardWidth = 3072
-    dropout: float = 0.1
-    """Dropout on tokens, attention's weights and output, and the feed-forward part."""
+    dropout: setting.WeightDropout = 0.1
     patch: setting.PatchSteps = 16
     stride: setting.StrideSteps = 8
     causal: bool = True

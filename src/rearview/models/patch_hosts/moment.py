@@ -56,8 +56,7 @@ class Settings:
     head_width: setting.HeadWidth = None
     depth: setting.Depth = 4
     feed_forward: setting.FeedForwardWidth = 1024
-    dropout: float = 0.0
-    """Dropout on tokens, attention's weights and output, the feed-forward part and what the head is given."""
+    dropout: setting.HeadDropout = 0.0
     patch: setting.PatchSteps = 8
     stride: setting.StrideSteps = 8
     form: Form = "mica"

@@ -50,8 +50,7 @@ class Settings:
     depth: setting.Depth = 3
     feed_forward: int | None = None
     """Width inside the feed-forward part; None: four times the width."""
-    dropout: float = 0.0
-    """Dropout on attention's output and the feed-forward part."""
+    dropout: setting.BlockDropout = 0.0
     channel_dropout: bool | Literal["printed"] = True
     """Whether training drops channels (and marks) from the context token, each window at a rate of its own; the rest is
     divided by the share that is kept, as released, or with "printed" by one less the rate."""
