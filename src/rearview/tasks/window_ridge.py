@@ -48,7 +48,8 @@ class Ridge:
 
     def forecast(self, past: Array, pool: int, levels: Sequence[float], about: Array | None = None) -> Array:
         """[step, 1 + 2 x level]: the point, then low and high of each level in percent; `about` [feature]."""
-        window = _pad(past, self.lookback)[None]
+        # Before the first row there is only the first again.
+        window = np.pad(past[-self.lookback :], (max(0, self.lookback - len(past)), 0), mode="edge")[None]
         centre, scale = _normal(window, self.season)
         row = (window - centre) / scale
         point = (row if about is None else np.concatenate([row, about[None]], axis=1)) @ self.coefficients[pool]
@@ -164,8 +165,3 @@ def _normal(windows: Array, season: int) -> tuple[Array, Array]:
     centre = windows[:, -season:].mean(1, keepdims=True)
     scale = windows.std(1, keepdims=True)
     return centre, np.maximum(scale, np.maximum(1e-6 * np.abs(centre), 1e-12))
-
-
-def _pad(past: Array, lookback: int) -> Array:
-    """The last rows; before the first there is only the first again."""
-    return past[-lookback:] if len(past) >= lookback else np.pad(past, (lookback - len(past), 0), mode="edge")

@@ -329,13 +329,9 @@ def standardise(past: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor]
     count = observed.sum(-1, keepdim=True).clamp(min=1)
     centre = wide.sum(-1, keepdim=True) / count
     centred = torch.where(observed, wide - centre, 0)
-    scale = _root(centred.square().sum(-1, keepdim=True) / count)
+    variance = centred.square().sum(-1, keepdim=True) / count
+    scale = torch.where(variance > 0, variance.clamp(min=1e-300).sqrt(), 0.0)  # a root whose gradient at 0 is 0
     # What the rounding of the mean leaves of a constant series is no scale: all of its quantiles are the constant.
     scale = torch.where(scale > ROUNDING * centre.abs(), scale, 0.0)
     z = torch.asinh(centred / torch.where(scale > 0, scale, 1.0)).to(past.dtype)
     return z, centre[..., None].to(past.dtype), scale[..., None].to(past.dtype)
-
-
-def _root(x: Tensor) -> Tensor:
-    """The square root, whose gradient at 0 is 0."""
-    return torch.where(x > 0, x.clamp(min=1e-300 if x.dtype == torch.float64 else 1e-37).sqrt(), 0.0)
