@@ -153,7 +153,6 @@ def _places(model: PatchHost) -> Iterator[ParameterPlace]:
     """
     yield ParameterPlace("patch_embedding.value_embedding.weight", model.patches.project.weight)
     for index, block in enumerate(model.stack.blocks):
-        assert isinstance(block, Block)
         yield from _block(f"encoder.block.{index}.layer", block)
     relative = getattr(model, "relative", None)
     if relative is not None:

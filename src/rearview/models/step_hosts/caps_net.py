@@ -33,7 +33,7 @@ from rearview.embed.normalisation import Kind
 from rearview.models.blocks import setting
 from rearview.models.blocks.encoder import ReadWindow, StackHost
 from rearview.models.blocks.heads import Classes
-from rearview.models.blocks.stack import Block, BlockSettings, Stack
+from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_groups, step_tokens
 from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps
 
@@ -104,7 +104,6 @@ class Network(StackHost):
         # Every map of a block as appendix A.2 says; a mechanism's other parameters start as it says.
         narrow = SPREAD / math.sqrt(2 * settings.depth)
         for each in self.stack.blocks:
-            assert isinstance(each, Block)
             first, last = (part for part in each.feed_forward if isinstance(part, nn.Linear))
             start(first)
             start(last, narrow)
