@@ -70,7 +70,7 @@ def measure_step(spec: ForecastingSpec, asked: argparse.Namespace, portions: int
     watch = Stopwatch(Asked(asked.device, portions, asked.steps))
     history = train.fit(trial.network, trial.task, trial.source, trial.learned, None, training, progress=watch)
     return {
-        "arm": arm_of(spec.mechanism, spec.mechanism_settings),
+        "arm": arm_of(*spec.split_attention()),
         "model": spec.model,
         "dataset": spec.dataset,
         "lookback": spec.lookback,

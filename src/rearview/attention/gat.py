@@ -28,10 +28,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention import prime
-from rearview.attention.contract import Claims, Heads, Inputs, Mixture, Projected, Site, Tokens, pad_bias
+from rearview.attention.contract import Claims, Heads, Inputs, Mixture, Projected, Site, Tokens, score_bias
 from rearview.attention.prime import features as pairs
 from rearview.attention.shared.execution import block_spans, recompute
-from rearview.attention.shared.graph import Edges, list_edges, scatter_weights, softmax_by_query
+from rearview.attention.shared.graph import Edges, EdgeWeights, list_edges, scatter_weights, softmax_by_query
 from rearview.embed.dropout import dropout
 
 Views = Callable[[int, int], Tensor]
@@ -140,17 +140,15 @@ class Layer(Projected):
             return whole
         return whole.index_put((self.edges[0], self.edges[1]), self._views(0, self.edges.shape[1]))
 
-    def _along(
-        self, q: Tensor, k: Tensor, inputs: Inputs, edges: Edges, views: Views | None
-    ) -> Float[Tensor, "row head edge"]:
+    def _along(self, q: Tensor, k: Tensor, inputs: Inputs, edges: Edges, views: Views | None) -> EdgeWeights:
         """The weights of all edges."""
         rows = [part.flatten(0, 1) for part in (q, k, inputs.x)]
         at = self._spans(rows[0], edges)
         logits = torch.cat([recompute(self._scores, *rows, edges[:, a:b], views, a, b) for a, b in at], dim=-1)
-        for added in (inputs.bias, None if inputs.mask is None else pad_bias(inputs.mask, q.dtype)):
-            if added is not None:
-                whole = added.to(q.dtype).expand(*q.shape[:3], q.shape[3], q.shape[3])
-                logits = logits + whole[..., edges[0], edges[1]].flatten(0, 1)
+        bias = score_bias(inputs, q.dtype)
+        if bias is not None:
+            whole = bias.to(q.dtype).expand(*q.shape[:3], q.shape[3], q.shape[3])
+            logits = logits + whole[..., edges[0], edges[1]].flatten(0, 1)
         return softmax_by_query(logits, edges[0], q.shape[3])
 
     def _scores(self, q: Tensor, k: Tensor, x: Tensor, edges: Edges, views: Views | None, a: int, b: int) -> Tensor:

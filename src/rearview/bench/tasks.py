@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rearview.bench import protocols
 from rearview.bench.rows import result_file
@@ -25,24 +25,20 @@ METRICS = {
 }  # fmt: skip
 """Column -> the measure's name."""
 
-SpecT = TypeVar("SpecT", bound="RunSpec")
-DataT = TypeVar("DataT", bound="Data")
-FitT = TypeVar("FitT", bound="Fit[Any]")
 
-
-class Runner(Protocol[SpecT, DataT, FitT]):
+class Runner(Protocol):
     """The steps of a run of a task; `rearview.bench.runs.runner` calls these in turn and writes the row."""
 
-    def resolve(self, request: "Request", /) -> SpecT:
+    def resolve(self, request: "Request", /) -> "RunSpec":
         """Complete a request before any data is read."""
 
-    def read(self, spec: SpecT, data_dir: Path | str | None, /) -> DataT:
+    def read(self, spec: "RunSpec", data_dir: Path | str | None, /) -> "Data":
         """Find the data and take their checksums."""
 
-    def fit(self, spec: SpecT, data: DataT, device: "torch.device", session: "Session", /) -> FitT:
+    def fit(self, spec: "RunSpec", data: "Data", device: "torch.device", session: "Session", /) -> "Fit[Any]":
         """Train the network."""
 
-    def measure(self, fit: FitT, data: DataT, /) -> Facts:
+    def measure(self, fit: "Fit[Any]", data: "Data", /) -> Facts:
         """Test the network once: the columns that only this task has."""
 
 
@@ -65,9 +61,9 @@ class Task:
     """A protocol -> the measure that candidates are ranked by under it, where that is another."""
 
     @property
-    def runner(self) -> Runner[Any, Any, Any]:
+    def runner(self) -> Runner:
         """The module that makes its runs; importing that needs torch."""
-        runner: Runner[Any, Any, Any] = import_module(f"rearview.bench.runs.{self.name}")
+        runner: Runner = import_module(f"rearview.bench.runs.{self.name}")
         return runner
 
     def measures(self, protocol: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rearview.attention import Spec
 from rearview.core.errors import SettingsError
 from rearview.core.registry import Shelf, import_lazily, refuse_unfinished
-from rearview.core.settings import Description, describe_part, settings_from
+from rearview.core.settings import Description, check_least, describe_part, settings_from
 from rearview.models import adapters as _adapters
 
 if TYPE_CHECKING:
@@ -135,10 +135,7 @@ def create(
         what = "give a window back" if asks == "window" else "classify"
         raise SettingsError(f"{name} forecasts and can't {what}; use one of {able}.")
     built = settings_from(module.Settings, name, settings)
-    for size in _SIZES:
-        value = getattr(built, size, None)
-        if value is not None and value < 1:
-            raise SettingsError(f"{name}: {size} is {value}; it must be at least 1.")
+    check_least(built, f"{name}: ", **{size: 1 for size in _SIZES if hasattr(built, size)})
     mechanism = attention_of(name, built, attention)
     _refuse_giants(name, {**asdict(shape), **settings})
     if isinstance(mechanism, Mapping):
@@ -172,22 +169,6 @@ def describe(name: str) -> Description:
 _HOMES = {"contract": ("Axes", "Model", "ModelClaims", "Shape", "Token"), "blocks.stack": ("BlockSettings", "Stack")}
 __getattr__ = import_lazily(__name__, _HOMES)
 __all__ = [
-    "KNOWN_INPUTS",
-    "Axes",
-    "BlockSettings",
-    "Description",
-    "Model",
-    "ModelClaims",
-    "Shape",
-    "Stack",
-    "Token",
-    "attention_of",
-    "claims",
-    "create",
-    "describe",
-    "external_names",
-    "names",
-    "register",
-    "settings_of",
-    "summary",
+    "KNOWN_INPUTS", "Axes", "BlockSettings", "Description", "Model", "ModelClaims", "Shape", "Stack", "Token",
+    "attention_of", "claims", "create", "describe", "external_names", "names", "register", "settings_of", "summary",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ errs less on rows held out; the penalty is chosen there, too, and so is the spre
 variable may stand beside its windows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +48,8 @@ class Ridge:
 
     def forecast(self, past: Array, pool: int, levels: Sequence[float], about: Array | None = None) -> Array:
         """[step, 1 + 2 x level]: the point, then low and high of each level in percent; `about` [feature]."""
-        window = _pad(past, self.lookback)[None]
+        # Before the first row there is only the first again.
+        window = np.pad(past[-self.lookback :], (max(0, self.lookback - len(past)), 0), mode="edge")[None]
         centre, scale = _normal(window, self.season)
         row = (window - centre) / scale
         point = (row if about is None else np.concatenate([row, about[None]], axis=1)) @ self.coefficients[pool]
@@ -142,31 +143,21 @@ def _solve(early: Sequence[_Sample], late: Sequence[_Sample]) -> tuple[Array, Ar
     learned, held = _Sample.join(early), _Sample.join(late)
     if len(learned) < LEAST_WINDOWS or not len(held):
         return None
-    first = _Normal.of(learned)
-    tried = [first.coefficients(penalty) for penalty in PENALTIES]
+    solve_early = _factorise(learned)
+    tried = [solve_early(penalty) for penalty in PENALTIES]
     errors = [held.ahead - held.past @ one for one in tried]
     best = int(np.argmin([np.abs(one).mean() for one in errors]))
-    whole = _Normal.of(_Sample.join([learned, held]))
-    return tried[best], whole.coefficients(PENALTIES[best]), errors[best]
+    return tried[best], _factorise(_Sample.join([learned, held]))(PENALTIES[best]), errors[best]
 
 
-@dataclass(frozen=True, slots=True)
-class _Normal:
-    """The normal equations of a sample, by eigenvectors, so that every penalty costs one product."""
+def _factorise(sample: _Sample) -> Callable[[float], Array]:
+    """From a penalty, which grows with the root of the sample, to the coefficients [lag, step] of a sample.
 
-    values: Array
-    vectors: Array
-    turned: Array
-    size: float
-
-    @classmethod
-    def of(cls, sample: _Sample) -> "_Normal":
-        values, vectors = np.linalg.eigh(sample.past.T @ sample.past)
-        return cls(values, vectors, vectors.T @ (sample.past.T @ sample.ahead), float(np.sqrt(len(sample))))
-
-    def coefficients(self, penalty: float) -> Array:
-        """[lag, step]; the penalty grows with the root of the sample."""
-        return np.asarray(self.vectors @ (self.turned / (self.values + 0.1 * penalty * self.size)[:, None]))
+    The normal equations are solved by their eigenvectors, so that every penalty costs one product.
+    """
+    values, vectors = np.linalg.eigh(sample.past.T @ sample.past)
+    turned, size = vectors.T @ (sample.past.T @ sample.ahead), float(np.sqrt(len(sample)))
+    return lambda penalty: np.asarray(vectors @ (turned / (values + 0.1 * penalty * size)[:, None]))
 
 
 def _normal(windows: Array, season: int) -> tuple[Array, Array]:
@@ -174,8 +165,3 @@ def _normal(windows: Array, season: int) -> tuple[Array, Array]:
     centre = windows[:, -season:].mean(1, keepdims=True)
     scale = windows.std(1, keepdims=True)
     return centre, np.maximum(scale, np.maximum(1e-6 * np.abs(centre), 1e-12))
-
-
-def _pad(past: Array, lookback: int) -> Array:
-    """The last rows; before the first there is only the first again."""
-    return past[-lookback:] if len(past) >= lookback else np.pad(past, (lookback - len(past), 0), mode="edge")

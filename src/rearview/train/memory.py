@@ -6,8 +6,9 @@ batch does not fit,
 
 - a model that treats each window by itself gets as many at once as fit: sums of losses add up, and so do gradients;
 - a model that looks at all windows of a batch (batch norm, DUET's busy experts) still gets them all at once, but its
-  blocks keep nothing and do their work again in the backward pass, a few windows at a time (`models._parts`). The
-  norms are no part of that: they see the whole batch, and remember its statistics once.
+  blocks keep nothing and do their work again in the backward pass, a few windows at a time
+  (`models.blocks.recomputation`). The norms are no part of that: they see the whole batch, and remember its statistics
+  once.
 
 What a layer draws once a call it draws once for each part: TOA's stochastic operators (SOR) then differ from part to
 part of a batch. A run whose batches fit is as it would have been without: trials leave no trace.

@@ -356,9 +356,7 @@ def _run_forward(
     memory, out = sum_memory(wrap, k, v), torch.empty_like(local)
     grid, sizes = _rowwise(q, v, local, out)
     strides = *_strides(q, local, out), *share.stride()
-    wrap(join)[grid](
-        q, local, memory, share, out, *strides, *_counts(q, v), ALIKE=len(share) == 1, **sizes
-    )  # fmt: skip
+    wrap(join)[grid](q, local, memory, share, out, *strides, *_counts(q, v), ALIKE=len(share) == 1, **sizes)
     return out, local, memory
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from rearview.core.errors import SettingsError
 
 Edges = Int[Tensor, "2 edge"]
+EdgeWeights = Float[Tensor, "row head edge"]
 
 
 def list_edges(owner: str, edges: Any, count: int, tokens: int) -> Edges:
@@ -72,9 +73,7 @@ def _group_size(order: int) -> int:
     return size
 
 
-def softmax_by_query(
-    logits: Float[Tensor, "row head edge"], query: Int[Tensor, " edge"], tokens: int
-) -> Float[Tensor, "row head edge"]:
+def softmax_by_query(logits: EdgeWeights, query: Int[Tensor, " edge"], tokens: int) -> EdgeWeights:
     """softmax over the edges of each query."""
     place = query.expand_as(logits)
     top = torch.full((*logits.shape[:2], tokens), -torch.inf, dtype=logits.dtype, device=logits.device)
@@ -84,9 +83,7 @@ def softmax_by_query(
     return mass / total.gather(2, place)
 
 
-def scatter_weights(
-    along: Float[Tensor, "row head edge"], edges: Edges, tokens: int
-) -> Float[Tensor, "row head token token"]:
+def scatter_weights(along: EdgeWeights, edges: Edges, tokens: int) -> Float[Tensor, "row head token token"]:
     """Weights along edges as a matrix, 0 elsewhere."""
     dense = torch.zeros(*along.shape[:2], tokens * tokens, dtype=along.dtype, device=along.device)
     return dense.index_copy(2, edges[0] * tokens + edges[1], along).view(*along.shape[:2], tokens, tokens)

@@ -11,7 +11,7 @@ An interval speaks of other seeds of the same network, settings and split. It sa
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -119,12 +119,12 @@ class Ablation:
         return f"{self.place}: {sentence}" + (f" Of the others, {others}." if others else "")
 
 
-def compare_arms(rows: Sequence[Row], level: float = LEVEL) -> list[Ablation]:
+def compare_arms(rows: Sequence[Row]) -> list[Ablation]:
     """An ablation of every place among the rows of finished runs that has a control and another arm."""
-    return _compare([("", rows)], level)
+    return _compare([("", rows)])
 
 
-def find_ablations(boards: Sequence[Board], level: float = LEVEL) -> list[Ablation]:
+def find_ablations(boards: Sequence[Board]) -> list[Ablation]:
     """The ablations that leaderboards hold: runs of a network in a place that differ in their attention alone."""
     groups: list[tuple[str, list[Row]]] = []
     forecasts = (entry for board in boards if board.task is FORECASTING for entry in board.entries)
@@ -133,10 +133,10 @@ def find_ablations(boards: Sequence[Board], level: float = LEVEL) -> list[Ablati
             for group in group_by_footing(entries):
                 rows = [row for entry in group.entries for row in entry.rows if isinstance(row, Row)]
                 groups.append((group.footing, rows))
-    return _compare(groups, level)
+    return _compare(groups)
 
 
-def _compare(groups: Sequence[tuple[str, Sequence[Row]]], level: float) -> list[Ablation]:
+def _compare(groups: Sequence[tuple[str, Sequence[Row]]]) -> list[Ablation]:
     """The ablations of rows on several footings, with intervals that hold together."""
     kept: list[tuple[str, Place, dict[str, list[Row]]]] = []
     for footing, rows in groups:
@@ -144,7 +144,7 @@ def _compare(groups: Sequence[tuple[str, Sequence[Row]]], level: float) -> list[
         for place, own in networks.items():
             kept += [(footing, Place(*place, tuple(same)), arms) for same, arms in _pool_horizons(own)]
     count = sum(len(arms) - 1 for _, _, arms in kept)
-    return [replace(_ablate(place, arms, count, level), footing=footing) for footing, place, arms in kept]
+    return [replace(_ablate(place, arms, count), footing=footing) for footing, place, arms in kept]
 
 
 def _pool_horizons(rows: Sequence[Row]) -> list[tuple[list[int], dict[str, list[Row]]]]:
@@ -152,18 +152,11 @@ def _pool_horizons(rows: Sequence[Row]) -> list[tuple[list[int], dict[str, list[
     the same ones, else each by itself; those without a control, or anything else, are left out."""
     horizons = sorted({row.horizon for row in rows})
     arms = group_by(rows, spell_mechanism)
-    if all({row.horizon for row in own} == set(horizons) for own in arms.values()):
-        return [(horizons, arms)] if _has_both(arms) else []
-    pools = [
-        (one, {name: [row for row in own if row.horizon == one] for name, own in arms.items()}) for one in horizons
-    ]
-    there = [([one], {name: own for name, own in pool.items() if own}) for one, pool in pools]
-    return [(one, pool) for one, pool in there if _has_both(pool)]
-
-
-def _has_both(arms: Mapping[str, Sequence[Row]]) -> bool:
-    """Whether there is a control and something to hold against it."""
-    return len({rows[0].attention in CONTROLS for rows in arms.values()}) == 2
+    pools = [(horizons, arms)]
+    if any({row.horizon for row in own} != set(horizons) for own in arms.values()):
+        by_arm = {name: group_by(own, lambda row: row.horizon) for name, own in arms.items()}
+        pools = [([one], {name: own[one] for name, own in by_arm.items() if one in own}) for one in horizons]
+    return [pool for pool in pools if len({rows[0].attention in CONTROLS for rows in pool[1].values()}) == 2]
 
 
 def has_error(row: Row) -> bool:
@@ -183,7 +176,7 @@ def table(ablation: Ablation) -> list[str]:
     return align(cells, right=range(1, len(cells[0])))
 
 
-def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int, level: float) -> Ablation:
+def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int) -> Ablation:
     validation = {name: float(np.mean([row.validation_loss for row in rows])) for name, rows in arms.items()}
     yard = min((name for name in arms if arms[name][0].attention in CONTROLS), key=validation.__getitem__)
     errors = {name: _errors_by_seed(rows, place.horizons) for name, rows in arms.items()}
@@ -200,7 +193,7 @@ def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int, level: f
             seeds=len(errors[name]),
             parameters=round(np.mean([row.parameters for row in rows])),
             seconds=float(np.mean([row.train_seconds for row in rows])),
-            against=student_interval(differences, comparisons, level) if told else None,
+            against=student_interval(differences, comparisons, LEVEL) if told else None,
         )
     budgets = [
         [budget.budget_of([row for row in rows if row.horizon == horizon]) for rows in arms.values()]

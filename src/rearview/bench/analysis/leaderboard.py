@@ -9,7 +9,7 @@ from datetime import datetime
 import numpy as np
 
 from rearview.bench.analysis.candidates import Candidate, name_candidates
-from rearview.bench.rows.identity import identity
+from rearview.bench.rows.identity import key_without
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import Task
 from rearview.core.grouping import group_by
@@ -135,7 +135,7 @@ def read_measure(task: Task, row: RunRow, metric: str) -> float | None:
 
 def _group_runs(rows: Iterable[RunRow]) -> dict[tuple[object, ...], list[RunRow]]:
     """The rows of every finished run."""
-    return group_by((row for row in rows if row.status == "done"), lambda row: _key(row, data=True))
+    return group_by((row for row in rows if row.status == "done"), lambda row: key_without(row.configuration))
 
 
 def _latest(same: Sequence[RunRow]) -> RunRow:
@@ -153,9 +153,9 @@ def _furthest(task: Task, same: Sequence[RunRow]) -> tuple[float, RunRow, RunRow
     return 100 * (high / low - 1), first, last
 
 
-def _key(row: RunRow, data: bool = False) -> tuple[object, ...]:
+def _key(row: RunRow) -> tuple[object, ...]:
     """The identity of a row's run; one that failed before its data was read has no checksum of it."""
-    return tuple(value for name, value in identity(row.configuration).items() if data or name not in _CHECKSUMS)
+    return key_without(row.configuration, _CHECKSUMS)
 
 
 _Who = tuple[Candidate, str, str, int]
@@ -209,18 +209,14 @@ def find_overlapping(rows: Iterable[RunRow]) -> frozenset[RunRow]:
         for row in dict.fromkeys(rows)  # one row can stand in two files
         if (ended := parse_time(row.created)) is not None and math.isfinite(row.total_seconds)
     ]
-    by_device = group_by(spans, lambda span: span[2].device)
-    return frozenset(row for own in by_device.values() for row in _find_overlapping_spans(own))
-
-
-def _find_overlapping_spans(spans: list[tuple[float, float, RunRow]]) -> set[RunRow]:
-    overlapping = set()
-    latest: tuple[float, RunRow | None] = (-math.inf, None)
-    for began, ended, row in sorted(spans, key=lambda span: span[:2]):
-        if min(latest[0], ended) - began > RESOLUTION:
-            overlapping |= {row, latest[1]} if latest[1] is not None else {row}
-        latest = max(latest, (ended, row), key=lambda end: end[0])
-    return overlapping
+    overlapping: set[RunRow] = set()
+    for own in group_by(spans, lambda span: span[2].device).values():
+        latest: tuple[float, RunRow | None] = (-math.inf, None)
+        for began, ended, row in sorted(own, key=lambda span: span[:2]):
+            if min(latest[0], ended) - began > RESOLUTION:
+                overlapping |= {row, latest[1]} if latest[1] is not None else {row}
+            latest = max(latest, (ended, row), key=lambda end: end[0])
+    return frozenset(overlapping)
 
 
 def parse_time(text: str) -> float | None:

@@ -25,7 +25,7 @@ from rearview.bench.analysis.candidates import name_candidates, protocol_default
 from rearview.bench.analysis.leaderboard import Score, failed_runs, latest_runs
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.published import Number
-from rearview.bench.rows.identity import Search, identity, loss_of, with_defaults
+from rearview.bench.rows.identity import Search, key_without, loss_of, with_defaults
 from rearview.bench.rows.row import ClassificationRow, DetectionRow, Facts, Row, RunRow, as_json
 from rearview.bench.runs.request import Part
 from rearview.bench.tasks import Task
@@ -251,8 +251,7 @@ def _choose_by_search(rows: Sequence[RunRow], lookback: int | None = None) -> li
 
 def _beside_the_search(row: RunRow) -> tuple[object, ...]:
     """The identity of a row without its seed and what a search is about."""
-    aside = ("seed", "lookback", "attention_settings", "budget")
-    return tuple(value for name, value in identity(row.configuration).items() if name not in aside)
+    return key_without(row.configuration, ("seed", "lookback", "attention_settings", "budget"))
 
 
 def has_numbers(row: RunRow) -> bool:
@@ -262,11 +261,8 @@ def has_numbers(row: RunRow) -> bool:
 
 def group_by_seed(rows: Sequence[RunRow]) -> list[tuple[RunRow, ...]]:
     """Rows that differ in their seed alone, group by group; one empty group where there is none."""
-
-    def beside_the_seed(row: RunRow) -> tuple[object, ...]:
-        return tuple(value for name, value in identity(row.configuration).items() if name != "seed")
-
-    return [tuple(group) for group in group_by(rows, beside_the_seed).values()] or [()]
+    groups = group_by(rows, lambda row: key_without(row.configuration, ("seed",)))
+    return [tuple(group) for group in groups.values()] or [()]
 
 
 def has_mechanism(row: RunRow, attention: Part | None) -> bool:

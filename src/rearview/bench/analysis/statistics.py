@@ -1,10 +1,9 @@
-"""Ranks, wins, tests of significance and intervals of candidates over blocks; numpy alone.
+"""Ranks, wins, tests of significance and intervals of candidates over blocks.
 
     judgement = statistics.judge(scores, names)          # scores [block, candidate]: lower is better unless told
     judgement.friedman.p_value, judgement.cliques, judgement.too_few
 
-Distributions are computed here: the signed-rank test counts every sign pattern, with ties, up to `EXACT` blocks and is
-normal beyond; chi-squared with a whole number of degrees of freedom has a closed form.
+Tests are scipy's, but for the signed-rank test of up to `EXACT` blocks: it counts every sign pattern, with ties too.
 """
 
 import math
@@ -51,10 +50,9 @@ def check_scores(scores: Scores) -> Scores:
 
 def ranks(values: Scores, *, lower_is_better: bool = True) -> NDArray[np.float64]:
     """Ranks along the last axis, 1 the best; equals share the mean of their places."""
-    ordered = values if lower_is_better else -values
-    below = (ordered[..., None, :] < ordered[..., :, None]).sum(-1)
-    equal = (ordered[..., None, :] == ordered[..., :, None]).sum(-1)
-    return below + (equal + 1) / 2
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(values if lower_is_better else -values, axis=-1))
 
 
 def average_ranks(scores: Scores, *, lower_is_better: bool = True) -> NDArray[np.float64]:
@@ -87,26 +85,33 @@ def signed_rank(ours: Scores, theirs: Scores) -> float:
 
     Equals share their mean rank; differences of zero say nothing and are left out.
     """
+    from scipy.stats import wilcoxon
+
     differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
     nonzero = differences[differences != 0]
-    if not len(nonzero):
-        return 1.0
-    sizes = ranks(np.abs(nonzero))
-    statistic = float(min(sizes[nonzero > 0].sum(), sizes[nonzero < 0].sum()))
-    return (_exact_p_value if len(nonzero) <= EXACT else _normal_p_value)(sizes, statistic)
+    if len(nonzero) > EXACT:
+        return float(wilcoxon(nonzero, correction=False, method="approx").pvalue)
+    # Twice the ranks are whole numbers even where ties share a mean rank; shares, not counts, so that none overflows.
+    doubled = np.rint(2 * ranks(np.abs(nonzero))).astype(np.int64)
+    shares = np.zeros(int(doubled.sum()) + 1)
+    shares[0] = 1.0
+    for size in doubled.tolist():
+        moved = np.zeros_like(shares)
+        moved[size:] = shares[: len(shares) - size]
+        shares = (shares + moved) / 2
+    statistic = min(doubled[nonzero > 0].sum(), doubled[nonzero < 0].sum())
+    return min(1.0, 2 * float(shares[: statistic + 1].sum()))
 
 
 def friedman(scores: Scores) -> Friedman:
     """Friedman's test of scores [block, candidate], corrected for ties."""
-    ranked = ranks(check_scores(scores))
-    blocks, candidates = ranked.shape
-    ties = sum(_tie_sum(row) for row in ranked)
-    shrink = 1 - ties / (blocks * candidates * (candidates**2 - 1))
-    if shrink <= 0:
-        return Friedman(0.0, 1.0, blocks, candidates)
-    spread = float(((ranked.sum(axis=0) - blocks * (candidates + 1) / 2) ** 2).sum())
-    statistic = 12 * spread / (blocks * candidates * (candidates + 1)) / shrink
-    return Friedman(statistic, chi_squared_tail(statistic, candidates - 1), blocks, candidates)
+    from scipy.stats import friedmanchisquare
+
+    values = check_scores(scores)
+    if (np.ptp(values, axis=1) == 0).all():
+        return Friedman(0.0, 1.0, *values.shape)
+    found = friedmanchisquare(*values.T)
+    return Friedman(float(found.statistic), float(found.pvalue), *values.shape)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -118,47 +123,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, (count - step) * p_values[place])
         corrected[place] = min(1.0, highest)
     return corrected
-
-
-def chi_squared_tail(value: float, freedom: int) -> float:
-    """The chance that chi-squared with so many degrees of freedom exceeds the value."""
-    if value <= 0:
-        return 1.0
-    half = value / 2
-    if freedom % 2:
-        # erfc(sqrt(h)) + exp(-h) * sum of h^(j - 1/2) / gamma(j + 1/2)
-        total = math.erfc(math.sqrt(half))
-        exponents = [j - 0.5 for j in range(1, (freedom + 1) // 2)]
-    else:
-        total = 0.0
-        exponents = [float(j) for j in range(freedom // 2)]
-    total += sum(math.exp(e * math.log(half) - half - math.lgamma(e + 1)) for e in exponents)
-    return min(1.0, total)
-
-
-def _exact_p_value(sizes: NDArray[np.float64], statistic: float) -> float:
-    # Twice the ranks are whole numbers even where ties share a mean rank; shares, not counts, so that none overflows.
-    doubled = np.rint(2 * sizes).astype(np.int64)
-    shares = np.zeros(int(doubled.sum()) + 1)
-    shares[0] = 1.0
-    for size in doubled.tolist():
-        moved = np.zeros_like(shares)
-        moved[size:] = shares[: len(shares) - size]
-        shares = (shares + moved) / 2
-    return min(1.0, 2 * float(shares[: round(2 * statistic) + 1].sum()))
-
-
-def _normal_p_value(sizes: NDArray[np.float64], statistic: float) -> float:
-    count = len(sizes)
-    variance = count * (count + 1) * (2 * count + 1) / 24 - _tie_sum(sizes) / 48
-    distance = (statistic - count * (count + 1) / 4) / math.sqrt(variance)
-    return min(1.0, math.erfc(abs(distance) / math.sqrt(2)))
-
-
-def _tie_sum(ranked: NDArray[np.float64]) -> float:
-    """Over groups of equals: t^3 - t."""
-    counts = np.unique(ranked, return_counts=True)[1].astype(np.float64)
-    return float((counts**3 - counts).sum())
 
 
 ALPHA = 0.05
@@ -257,10 +221,7 @@ def blocks_needed(candidates: int, alpha: float = ALPHA) -> int:
 def fewest_blocks(comparisons: int, alpha: float = ALPHA) -> int:
     """The fewest blocks with which one comparison could pass: n blocks all won have p = 2 / 2**n before Holm's
     correction."""
-    blocks = 1
-    while comparisons * 2 / 2**blocks > alpha:
-        blocks += 1
-    return blocks
+    return max(1, math.ceil(math.log2(2 * comparisons / alpha)))
 
 
 DRAWS = 10_000
@@ -289,14 +250,7 @@ def student_interval(differences: Sequence[float], comparisons: int, level: floa
     return Interval(mean, mean - float(reach), mean + float(reach), level)
 
 
-def paired_interval(
-    ours: Scores,
-    theirs: Scores,
-    *,
-    level: float = 0.95,
-    draws: int = DRAWS,
-    seed: int = 0,
-) -> Interval:
+def paired_interval(ours: Scores, theirs: Scores, *, level: float = 0.95, draws: int = DRAWS) -> Interval:
     """The mean of ours minus theirs over blocks, with the percentile interval of means of blocks drawn in pairs."""
     differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
     if differences.ndim != 1 or len(differences) < 2:
@@ -306,6 +260,6 @@ def paired_interval(
         )
     if not 0 < level < 1:
         raise InputError(f"The level of an interval lies between 0 and 1, such as 0.95; got {level}.")
-    drawn = np.random.default_rng(seed).integers(0, len(differences), size=(draws, len(differences)))
+    drawn = np.random.default_rng(0).integers(0, len(differences), size=(draws, len(differences)))
     low, high = np.quantile(differences[drawn].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(differences.mean()), float(low), float(high), level)

@@ -214,7 +214,7 @@ def tune(experiment: Experiment) -> Experiment:
 
 
 def costs(paper: str) -> Mapping[str, Any]:
-    """At which sizes the networks of a paper's tables of cost are built (for `bench.papers.cost_tables`)."""
+    """At which sizes the networks of a paper's tables of cost are built (for `bench.papers.costs`)."""
     costs: Mapping[str, Any] = _file(paper).get("costs", {})
     return costs
 

@@ -6,7 +6,7 @@ search chose among the same candidates.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 
@@ -21,6 +21,11 @@ def identity(configuration: Facts) -> dict[str, object]:
     """The configuration, column by column, equal for rows of one run."""
     complete = {name: as_json(read(configuration)) for name, read in _COMPLETE.items() if name in configuration}
     return {**configuration, **complete}
+
+
+def key_without(configuration: Facts, aside: Collection[str] = ()) -> tuple[object, ...]:
+    """The same as a key to group rows by, with some columns left out."""
+    return tuple(value for name, value in identity(configuration).items() if name not in aside)
 
 
 def find_same(rows: Iterable[AnyRow], configuration: Facts) -> list[AnyRow]:

@@ -18,7 +18,7 @@ from rearview.bench.rows.row import ClassificationRow, Facts
 from rearview.bench.runs import measure as measures
 from rearview.bench.runs import run_spec
 from rearview.bench.runs.request import Request
-from rearview.bench.runs.run_spec import Execution, RunSpec, complete_mechanism
+from rearview.bench.runs.run_spec import Execution, RunSpec
 from rearview.bench.runs.runner import make_one
 from rearview.core.errors import SettingsError
 from rearview.core.settings import settings_from
@@ -88,16 +88,12 @@ def resolve(request: Request) -> RunSpec:
     given = {name: value for name, value in SETTINGS.items() if name in kind.__dataclass_fields__}
     settings = settings_from(kind, model, {**given, **request.settings})
     training = {**TRAINING, "ties_improve": request.protocol == TSLIB, **request.training, "seed": request.seed}
-    attention = models.attention_of(model, settings, request.attention)
-    mechanism, mechanism_settings = complete_mechanism(attention)
     return RunSpec(
         task=protocols.CLASSIFICATION,
         dataset=request.dataset,
         protocol=protocols.get(request.protocol),
         model=model,
-        attention=attention,
-        mechanism=mechanism,
-        mechanism_settings=mechanism_settings,
+        attention=models.attention_of(model, settings, request.attention),
         settings=asdict(settings),
         training=settings_from(train.Settings, "training", training),
         seed=request.seed,

@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rearview import attention as mechanisms
 from rearview import models, train
 from rearview.attention import Spec
 from rearview.bench import protocols, tasks
@@ -35,7 +34,7 @@ from rearview.core.settings import settings_from
 from rearview.data.datasets import detection_sets, tsb_ad
 from rearview.data.datasets.labelled_arrays import LabelledArrays
 from rearview.data.scale import Scaler
-from rearview.estimators.base import PREPARING, Session
+from rearview.estimators.base import Session, train_network
 from rearview.estimators.detect import detection as detecting
 from rearview.estimators.detect import fit as fitting
 from rearview.estimators.detect import tslib
@@ -133,8 +132,6 @@ def resolve(request: Request) -> DetectionSpec:
         **dict[str, Any](given),
     )
     settings = settings_from(models.settings_of(model), model, estimator.settings)
-    attention = models.attention_of(model, settings, request.attention)
-    mechanism, mechanism_settings = ("", {}) if attention is None else mechanisms.split(attention)
     published_rule = f"percentile {100 - dataset.ratio:g} of train and test"
     return DetectionSpec(
         task=protocols.DETECTION,
@@ -142,9 +139,7 @@ def resolve(request: Request) -> DetectionSpec:
         data=dataset,
         protocol=protocols.get(protocol),
         model=model,
-        attention=attention,
-        mechanism=mechanism,
-        mechanism_settings=mechanism_settings,
+        attention=models.attention_of(model, settings, request.attention),
         settings=asdict(settings),
         training=None,
         seed=request.seed,
@@ -261,9 +256,9 @@ def _fit_published(spec: DetectionSpec, arrays: LabelledArrays, session: Session
     network = spec.build(device, channels=source.channels, lookback=size, asks="window")
     order = torch.arange(len(windows) + len(stopping))
     first, rest = order[: len(windows)], order[len(windows) :]
-    network.prepare(source.pasts(first[:: max(1, len(windows) // PREPARING)]).past)
     training = settings_from(train.Settings, "Training", {**request.training, "seed": request.seed})
-    history = train.fit(network, Detect(), source, first, rest, training, progress=train.follower(session.progress))
+    history = train_network(network, Detect(), source, first, rest, training, session)
+    assert history is not None
     if history.ended == "interrupted":
         raise KeyboardInterrupt
 

@@ -22,7 +22,7 @@ from rearview.bench.rows.row import Facts, Row, as_json
 from rearview.bench.runs import measure as measures
 from rearview.bench.runs import provenance, run_spec, search
 from rearview.bench.runs.request import Part, Request
-from rearview.bench.runs.run_spec import Execution, ForecastingSpec, complete_mechanism
+from rearview.bench.runs.run_spec import Execution, ForecastingSpec
 from rearview.bench.runs.runner import make_one
 from rearview.bench.runs.tuning import Tuning
 from rearview.core.errors import RearviewError, RearviewWarning, SettingsError
@@ -35,7 +35,7 @@ from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_targets
 from rearview.data.scale import Scaler
 from rearview.data.windows import Source, Windows, list_windows
-from rearview.estimators.base import PREPARING, Session
+from rearview.estimators.base import Session, train_network
 from rearview.estimators.options import check_whole
 from rearview.models import adapters as shelf
 from rearview.models.contract import Model
@@ -134,7 +134,6 @@ def resolve(request: Request) -> ForecastingSpec:
     if attention is not None and protocol.attention:  # below what the caller gives
         name, own = mechanisms.split(attention)
         attention = {"name": name, **protocol.attention.get(name, {}), **own}
-    mechanism, mechanism_settings = complete_mechanism(attention)
     return ForecastingSpec(
         task=protocols.FORECASTING,
         dataset=dataset.name,
@@ -142,8 +141,6 @@ def resolve(request: Request) -> ForecastingSpec:
         protocol=protocol,
         model=model,
         attention=attention,
-        mechanism=mechanism,
-        mechanism_settings=mechanism_settings,
         settings=asdict(settings),
         training=settings_from(train.Settings, "training", training) if claims.trains else None,
         seed=request.seed,
@@ -259,19 +256,10 @@ class Fit(run_spec.Fit[ForecastingSpec]):
             self.network.eval()
             loss = train.evaluate(self.network, self.task, self.source, self.selected, batch=self.batch)
             return replace(self, validation_loss=loss)
-        self.network.prepare(self.source.pasts(self.learned[:: max(1, len(self.learned) // PREPARING)]).past)
         started = time.perf_counter()
-        history = train.fit(
-            self.network,
-            self.task,
-            self.source,
-            self.learned,
-            self.selected,
-            settings,
-            checkpoint=session.checkpoint,
-            resume=session.resume,
-            progress=train.follower(True if session.progress is None else session.progress),
-        )
+        shown = session if session.progress is not None else replace(session, progress=True)
+        history = train_network(self.network, self.task, self.source, self.learned, self.selected, settings, shown)
+        assert history is not None
         best = measures.best_epoch(history)
         assert best.validation_loss is not None
         earlier = max(0.0, history.seconds - (time.perf_counter() - started))

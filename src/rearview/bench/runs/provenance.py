@@ -4,6 +4,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -73,16 +74,12 @@ def device_words(device: torch.device) -> str:
     """The device's own name."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{device.type} ({_processor()})"
-
-
-def _processor() -> str:
-    try:
+    names = []
+    with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2] for line in lines if line.startswith("model name")]
-    return " ".join((names[0] if names else platform.processor() or platform.machine()).split())
+        names = [line.partition(":")[2] for line in lines if line.startswith("model name")]
+    processor = names[0] if names else platform.processor() or platform.machine()
+    return f"{device.type} ({' '.join(processor.split())})"
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

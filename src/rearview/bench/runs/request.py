@@ -71,20 +71,14 @@ class Request:
         spec = self.attention or {}
         mechanism = {"name": spec} if isinstance(spec, str) else dict(spec)
         adapters = [self.adapters] if isinstance(self.adapters, str | Mapping) else list(self.adapters)
+        plain = ("dataset", "protocol", "mode", "lookback", "horizon", "stride", "model", "seed")
         given: dict[str, object] = {
-            "dataset": self.dataset,
-            "protocol": self.protocol,
-            "mode": self.mode,
-            "lookback": self.lookback,
-            "horizon": self.horizon,
-            "stride": self.stride,
+            **{name: getattr(self, name) for name in plain},
             "balance": None if self.balance is None else int(self.balance),
-            "model": self.model,
             "attention": str(mechanism.pop("name", "")),
             "attention_settings": as_json(mechanism),
             "settings": as_json(self.settings),
             "training": as_json(self.training),
-            "seed": self.seed,
             "loss": loss_column(self.loss or "mse"),
             "adapters": as_json(adapters),
             "budget": as_json(self.budget),

@@ -46,28 +46,32 @@ class RunSpec:
     model: str
     attention: Spec
     """The mechanism that the network is built with: its own where none was requested; None: it has no attention."""
-    mechanism: str
-    """The name of that mechanism; empty: none."""
-    mechanism_settings: Facts
-    """Its settings as a row states them."""
     settings: Facts
     """Of the network."""
     training: train.Settings | None
     """None for a network with nothing to train."""
     seed: int
 
+    def __post_init__(self) -> None:
+        self.split_attention()  # refuses a mechanism that does not exist
+
     def columns(self) -> dict[str, object]:
         """The columns of a row that describe the run, checksums of the data aside."""
+        mechanism, mechanism_settings = self.split_attention()
         return {
             "dataset": self.dataset,
             "protocol": self.protocol.name,
             "model": self.model,
-            "attention": self.mechanism,
-            "attention_settings": as_json(self.mechanism_settings),
+            "attention": mechanism,
+            "attention_settings": as_json(mechanism_settings),
             "settings": as_json(self.settings),
             "training": as_json(self._training_column()),
             "seed": self.seed,
         }
+
+    def split_attention(self) -> tuple[str, Facts]:
+        """The name of the mechanism, empty for none, and its settings as a row states them."""
+        return complete_mechanism(self.attention)
 
     def _training_column(self) -> Facts:
         given = {} if self.training is None else self.training.to_dict()
@@ -152,6 +156,9 @@ class DetectionSpec(RunSpec):
             "threshold_rule": self.threshold_rule,
             "balance": int(self.balance),
         }
+
+    def split_attention(self) -> tuple[str, Facts]:
+        return ("", {}) if self.attention is None else mechanisms.split(self.attention)
 
     def _training_column(self) -> Facts:
         return self.estimator.training

@@ -9,14 +9,14 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from rearview import attention as mechanisms
 from rearview import models
 from rearview.attention import Spec
 from rearview.bench.rows.row import Facts
 from rearview.bench.runs import tuning as drawing
-from rearview.bench.runs.run_spec import ForecastingSpec, complete_mechanism
+from rearview.bench.runs.run_spec import ForecastingSpec
 from rearview.bench.runs.tuning import Range, Values
 from rearview.core.errors import SettingsError
 from rearview.core.settings import Setting, settings_from, settings_table
@@ -38,51 +38,38 @@ def find_best(
     """
     if not spec.budget:
         return attempt(spec), spec.budget
-    tuning = spec.tuning
-    contest = _Contest(spec, attempt, loss, (Diverged,) if tuning is None else (Diverged, SettingsError))
-    budget = dict(spec.budget)
-    if tuning is not None:
-        drawing.search(tuning, spec.seed, contest.judge)
-        budget |= {"candidates": contest.candidates, "losses": contest.losses}
-    for candidate in spec.candidates:
-        contest.judge(candidate)
-    if contest.best is None:
-        count, problem = len(contest.candidates), contest.problem
-        raise TrainingError(f"None of the {count} candidates could be trained; the last: {problem}")
-    return contest.best, budget
+    forgiven = (Diverged,) if spec.tuning is None else (Diverged, SettingsError)
+    best: Outcome | None = None
+    lowest = math.inf
+    problem: Exception | None = None
+    candidates: list[Facts] = []
+    losses: list[float | None] = []
 
-
-class _Contest(Generic[Outcome]):
-    """Candidates judged one by one; only the best so far is kept."""
-
-    def __init__(
-        self,
-        spec: ForecastingSpec,
-        attempt: Callable[[ForecastingSpec], Outcome],
-        loss: Callable[[Outcome], float],
-        forgiven: tuple[type[Exception], ...],
-    ) -> None:
-        self.spec, self.attempt, self.loss, self.forgiven = spec, attempt, loss, forgiven
-        self.best: Outcome | None = None
-        self.lowest = math.inf
-        self.problem: Exception | None = None
-        self.candidates: list[Facts] = []
-        self.losses: list[float | None] = []
-
-    def judge(self, candidate: Facts) -> float | None:
-        """The validation loss of a candidate; None where it could not be trained."""
-        self.candidates.append(dict(candidate))
+    def judge(candidate: Facts) -> float | None:
+        """The validation loss of a candidate, of which only the best so far is kept; None: it could not be trained."""
+        nonlocal best, lowest, problem
+        candidates.append(dict(candidate))
         try:
-            outcome = self.attempt(apply_candidate(self.spec, candidate))
-        except self.forgiven as problem:
-            self.problem = problem
-            self.losses.append(None)
+            outcome = attempt(apply_candidate(spec, candidate))
+        except forgiven as raised:
+            problem = raised
+            losses.append(None)
             return None
-        loss = self.loss(outcome)
-        self.losses.append(loss)
-        if self.best is None or loss < self.lowest:
-            self.best, self.lowest = outcome, loss
-        return loss
+        found = loss(outcome)
+        losses.append(found)
+        if best is None or found < lowest:
+            best, lowest = outcome, found
+        return found
+
+    budget = dict(spec.budget)
+    if spec.tuning is not None:
+        drawing.search(spec.tuning, spec.seed, judge)
+        budget |= {"candidates": candidates, "losses": losses}
+    for candidate in spec.candidates:
+        judge(candidate)
+    if best is None:
+        raise TrainingError(f"None of the {len(candidates)} candidates could be trained; the last: {problem}")
+    return best, budget
 
 
 def route(model: str, attention: Spec, tried: Mapping[str, Values]) -> dict[str, Values]:
@@ -135,8 +122,7 @@ def apply_candidate(spec: ForecastingSpec, candidate: Facts) -> ForecastingSpec:
     network, training, own = parts.values()
     if own:
         name, given = mechanisms.split(spec.attention)
-        attention = {"name": name, **given, **own}
-        spec = replace(spec, attention=attention, mechanism_settings=complete_mechanism(attention)[1])
+        spec = replace(spec, attention={"name": name, **given, **own})
     if network:
         settings = settings_from(models.settings_of(spec.model), spec.model, {**spec.settings, **network})
         spec = replace(spec, settings=asdict(settings))

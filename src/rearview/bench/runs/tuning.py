@@ -44,10 +44,9 @@ class Range:
                 f"{self} is a range of whole numbers, so it begins and ends with one"
                 f"{', and so is its step' if self.step else ''}."
             )
-        if self.step is not None:
-            self._refuse_step(self.step)
-
-    def _refuse_step(self, step: float) -> None:
+        step = self.step
+        if step is None:
+            return
         if self.log:
             raise SettingsError(
                 f"{self.low:g}..{self.high:g} on the logarithmic scale has no step; leave out {step:g}."

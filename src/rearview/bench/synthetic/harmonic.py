@@ -26,7 +26,7 @@ from rearview.bench.synthetic.study import Arrays, Measurement, Size, Study, Syn
 from rearview.core.errors import SettingsError
 from rearview.data.synthetic.harmonic import LENGTH, REGIMES, NoisySignals, draw_signals, linear_floor
 from rearview.embed import Learned
-from rearview.models.blocks.stack import Block, BlockSettings, Stack
+from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.train.evaluation import evaluation_mode
 
 DRAWN = 112
@@ -85,8 +85,7 @@ class Restorer(nn.Module):
 
     def offsets(self) -> Float[Tensor, "layer head query key"] | None:
         """M2 of every layer, the learned part that does not depend on the signal; None for arms without one."""
-        layers = [block.attend for block in self.stack.blocks if isinstance(block, Block)]
-        offsets = [layer.value_offset for layer in layers if isinstance(layer, OperatorAttention)]
+        offsets = [layer.value_offset for layer in self.stack.layers if isinstance(layer, OperatorAttention)]
         return torch.stack(offsets).detach() if offsets else None
 
     def _tokens(self, noisy: Float[Tensor, "signal time"]) -> Float[Tensor, "signal 1 time width"]:

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from rearview.core.errors import SettingsError
 from rearview.embed import Normalise
-from rearview.embed.normalisation import Kind
+from rearview.models.blocks import setting
 from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps
 
 
@@ -25,8 +25,7 @@ class Settings:
     """Steps of the moving average; odd."""
     individual: bool = False
     """One pair of maps per channel instead of one for all."""
-    normalise: Kind = "none"
-    """Instance normalisation: none (the original), last or revin."""
+    normalise: setting.PlainNormalisation = "none"
 
 
 class Network(Model):

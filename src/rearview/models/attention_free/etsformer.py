@@ -26,7 +26,6 @@ from rearview.attention.shared.execution import full_precision
 from rearview.core.errors import SettingsError
 from rearview.core.settings import check_least
 from rearview.embed import Dropout, Normalise
-from rearview.embed.normalisation import Kind
 from rearview.models.blocks import setting
 from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps
 
@@ -49,8 +48,7 @@ class Settings:
     dropout: setting.DropoutThroughout = 0.2
     jitter: float = 0.2
     """Spread of the chance by which windows are scaled, shifted and blurred while the network trains."""
-    normalise: Kind = "none"
-    """Instance normalisation: none (the original), last or revin."""
+    normalise: setting.PlainNormalisation = "none"
 
     def __post_init__(self) -> None:
         if self.heads < 1 or self.width % self.heads:

@@ -38,17 +38,14 @@ class DecoderSettings:
     """Settings that neuralforecast's encoder-decoders have in common; the defaults are its own."""
 
     width: setting.TokenWidth = 128
-    depth: int = 2
-    """Blocks of the encoder."""
-    decoder_depth: int = 1
-    """Blocks of the decoder."""
+    depth: setting.EncoderDepth = 2
+    decoder_depth: setting.DecoderDepth = 1
     feed_forward: setting.FeedForwardWidth = 32
     dropout: setting.DropoutThroughout = 0.05
     activation: setting.GeluOrRelu = "gelu"
     label_share: float = 0.5
     """Share of the look-back that the decoder starts from; between 0 and 1."""
-    normalise: Kind = "none"
-    """Instance normalisation: none (the original), last or revin."""
+    normalise: setting.PlainNormalisation = "none"
 
     def __post_init__(self) -> None:
         if not 0 < self.label_share < 1:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rearview.embed.normalisation import Kind
 from rearview.models.baselines._neuralforecast import NeuralforecastNetwork
 from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims
@@ -20,8 +19,7 @@ class Settings:
     depth: setting.Depth = 2
     feed_forward: setting.FeedForwardWidth = 2048
     dropout: setting.DropoutThroughout = 0.1
-    normalise: Kind = "revin"
-    """Instance normalisation: revin (the original), last or none."""
+    normalise: setting.RevinNormalisation = "revin"
 
 
 class Network(NeuralforecastNetwork):

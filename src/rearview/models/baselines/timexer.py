@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rearview.core.errors import SettingsError
-from rearview.embed.normalisation import Kind
 from rearview.models.baselines._neuralforecast import NeuralforecastNetwork
 from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims, Shape
@@ -23,8 +22,7 @@ class Settings:
     feed_forward: setting.FeedForwardWidth = 2048
     patch: setting.PatchSteps = 16
     dropout: setting.DropoutThroughout = 0.1
-    normalise: Kind = "revin"
-    """Instance normalisation: revin (the original), last or none."""
+    normalise: setting.RevinNormalisation = "revin"
 
 
 class Network(NeuralforecastNetwork):

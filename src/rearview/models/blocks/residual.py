@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention.shared.execution import has_hooks
+from rearview.attention.shared.fused import drop_seed
 from rearview.embed import Dropout
 from rearview.models import kernels
 
@@ -27,7 +28,7 @@ def widen(x: Tensor, layer: nn.Module, activation: nn.Module, drop: Dropout) -> 
     from rearview.models.kernels.branch import activate
 
     product, bias = _product(x, layer)
-    return activate(product, bias, function, _seed(x, drop), drop.rate)
+    return activate(product, bias, function, drop_seed(x, drop.rate), drop.rate)
 
 
 def add(
@@ -41,7 +42,7 @@ def add(
     if fits and drop.rate > 0:
         from rearview.models.kernels import branch as kernel
 
-        summed = kernel.add(x, *_product(branch, narrow), _seed(x, drop), drop.rate)
+        summed = kernel.add(x, *_product(branch, narrow), drop_seed(x, drop.rate), drop.rate)
     else:
         summed = x + drop(branch if narrow is None else narrow(branch))
     return summed if norm is None else norm(summed, mask)
@@ -59,7 +60,7 @@ def _add_norm(
 ) -> Tensor:
     from rearview.models.kernels.norm import add_norm
 
-    seed, rate = (None, 0.0) if drop is None else (_seed(x, drop), drop.rate)
+    seed, rate = (None, 0.0) if drop is None else (drop_seed(x, drop.rate), drop.rate)
     return add_norm(x, branch, bias, norm.weight, norm.bias, seed, rate, norm.eps, norm.weight.dtype)
 
 
@@ -86,8 +87,3 @@ def _product(x: Tensor, layer: nn.Module | None) -> tuple[Tensor, Tensor | None]
     if type(layer) is not nn.Linear or has_hooks(layer):
         return layer(x), None
     return functional.linear(x, layer.weight), layer.bias
-
-
-def _seed(x: Tensor, drop: Dropout) -> Tensor | None:
-    """A seed for a kernel's dropout; drawn on the device, so that a captured step draws another at every replay."""
-    return torch.randint(1 << 31, (1,), device=x.device) if drop.rate else None

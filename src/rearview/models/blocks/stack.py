@@ -253,13 +253,14 @@ class BlockRow(nn.Module):
                 RearviewWarning,
                 stacklevel=5,
             )
-        self.blocks = nn.ModuleList(self.block(layer, site.width, settings) for layer in layers)
+        # As a list to whoever reads the types: what a ModuleList holds, they can't say.
+        self.blocks = cast(list[Block], nn.ModuleList(self.block(layer, site.width, settings) for layer in layers))
         self.final = norm(final_norm, site.width, settings.norm_eps) if final_norm else None
 
     @property
     def layers(self) -> list[Attention]:
         """The attention layer of each block."""
-        return [cast(Block, block).attend for block in self.blocks]
+        return [block.attend for block in self.blocks]
 
     def prepare(self, windows: Tensor) -> None:
         """Hand training windows to every layer."""
@@ -316,7 +317,7 @@ def t5_stack(
     )  # fmt: skip
     stack = Stack(site, depth, settings, spec, final_norm="rms")
     for block in stack.blocks:
-        for part in cast(Block, block).feed_forward.modules():
+        for part in block.feed_forward.modules():
             if isinstance(part, nn.Linear):
                 nn.init.normal_(part.weight, std=part.in_features**-0.5)
     return stack

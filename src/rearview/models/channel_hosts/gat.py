@@ -39,8 +39,7 @@ class Settings:
     heads: setting.HeadCount = 8
     depth: setting.Depth = 2
     feed_forward: setting.FeedForwardWidth = 128
-    dropout: float = 0.1
-    """Dropout on tokens, attention's weights and output, and the feed-forward part."""
+    dropout: setting.WeightDropout = 0.1
     activation: setting.AnyActivation = "gelu"
     edges: Any = None
     """The graph: pairs (query, key) of channels, or an adjacency matrix; loops are added. None: see `density`."""

@@ -26,8 +26,7 @@ class Settings:
     head_width: setting.HeadWidth = None
     depth: setting.Depth = 2
     feed_forward: setting.FeedForwardWidth = 256
-    dropout: float = 0.1
-    """Dropout on tokens, attention's output and the feed-forward part."""
+    dropout: setting.TokenDropout = 0.1
     attention_dropout: float | None = None
     """Dropout on the attention weights; None: as `dropout`, the official form."""
     activation: setting.AnyActivation = "gelu"

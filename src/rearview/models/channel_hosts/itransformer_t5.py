@@ -29,8 +29,7 @@ class Settings:
     feed_forward: setting.FeedForwardWidth = 1024
     gated: bool = False
     """Whether the feed-forward part is the gated one of T5 1.1."""
-    dropout: float = 0.0
-    """Dropout on tokens, attention's weights and output, the feed-forward part and what the head is given."""
+    dropout: setting.HeadDropout = 0.0
     normalise: setting.Normalisation = "revin"
 
 

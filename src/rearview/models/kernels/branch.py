@@ -2,8 +2,8 @@
 
     y = D f(h + c)     or     y = x + D f(h + c)
 
-h is a product whose bias c was left out, f an activation or nothing, and D what dropout leaves (`_rows.kept`). The way
-back makes D and f again from h, and the gradient of c, a sum over all rows of dh, while dh is at hand.
+h is a product whose bias c was left out, f an activation or nothing, and D what dropout leaves (`_rows.draw_dropout`).
+The way back makes D and f again from h, and the gradient of c, a sum over all rows of dh, while dh is at hand.
 """
 
 import math

@@ -3,9 +3,9 @@
     s = x + D (r + c)          y = (s - mean(s)) / sqrt(var(s) + eps) w + b
 
 r is what attention or the feed-forward part returned, c the bias of its last product where that was left out there, and
-D what dropout leaves (`_rows.kept`). Without r it is the plain norm of x. Nothing but s is kept for the way back: mean
-and deviation of a row are made again while it is at hand. At widths of 16 to 128, general kernels spend most of a
-norm's time on its way back, where the gradients of w and b are sums over very many short rows.
+D what dropout leaves (`_rows.draw_dropout`). Without r it is the plain norm of x. Nothing but s is kept for the way
+back: mean and deviation of a row are made again while it is at hand. At widths of 16 to 128, general kernels spend most
+of a norm's time on its way back, where the gradients of w and b are sums over very many short rows.
 """
 
 from typing import Any

@@ -29,6 +29,7 @@ from torch.nn import functional
 from rearview.attention import Spec
 from rearview.attention.contract import Site, Tokens, Weights
 from rearview.core.errors import SettingsError
+from rearview.models.blocks import setting
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_groups
 from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real, Shape, Steps, Token
@@ -46,12 +47,9 @@ ROUNDING = 1e-14
 class Settings:
     """Settings of Glance; the weights that come with the package have a second, finer grain."""
 
-    width: int = 320
-    """Width of a token."""
-    heads: int = 5
-    """Attention heads."""
-    depth: int = 6
-    """Blocks."""
+    width: setting.TokenWidth = 320
+    heads: setting.HeadCount = 5
+    depth: setting.Depth = 6
     feed_forward: int = 768
     """Width inside the gated feed-forward part."""
     patches: tuple[int, ...] = (16,)
@@ -64,8 +62,7 @@ class Settings:
     """Quantiles to forecast, the median among them."""
     answer: Literal["median", "quantiles"] = "median"
     """The steps asked for: medians, or for each step all quantiles."""
-    dropout: float = 0.0
-    """Dropout on attention's output and the feed-forward part."""
+    dropout: setting.BlockDropout = 0.0
 
     def __post_init__(self) -> None:
         rising = list(self.patches) == sorted(set(self.patches))
@@ -332,13 +329,9 @@ def standardise(past: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor]
     count = observed.sum(-1, keepdim=True).clamp(min=1)
     centre = wide.sum(-1, keepdim=True) / count
     centred = torch.where(observed, wide - centre, 0)
-    scale = _root(centred.square().sum(-1, keepdim=True) / count)
+    variance = centred.square().sum(-1, keepdim=True) / count
+    scale = torch.where(variance > 0, variance.clamp(min=1e-300).sqrt(), 0.0)  # a root whose gradient at 0 is 0
     # What the rounding of the mean leaves of a constant series is no scale: all of its quantiles are the constant.
     scale = torch.where(scale > ROUNDING * centre.abs(), scale, 0.0)
     z = torch.asinh(centred / torch.where(scale > 0, scale, 1.0)).to(past.dtype)
     return z, centre[..., None].to(past.dtype), scale[..., None].to(past.dtype)
-
-
-def _root(x: Tensor) -> Tensor:
-    """The square root, whose gradient at 0 is 0."""
-    return torch.where(x > 0, x.clamp(min=1e-300 if x.dtype == torch.float64 else 1e-37).sqrt(), 0.0)

@@ -25,7 +25,7 @@ from rearview.core.errors import SettingsError
 from rearview.embed import Learned, Normalise
 from rearview.models.blocks import setting
 from rearview.models.blocks.checkpoint import ParameterPlace, PublishedWeights, write_checkpoint
-from rearview.models.blocks.stack import Block, BlockSettings, Stack
+from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.contract import Shape
 from rearview.models.patch_hosts._host import PatchHost
 
@@ -38,8 +38,7 @@ class Settings:
     heads: setting.HeadCount = 12
     depth: setting.Depth = 6
     feed_forward: setting.FeedForwardWidth = 3072
-    dropout: float = 0.1
-    """Dropout on tokens, attention's weights and output, and the feed-forward part."""
+    dropout: setting.WeightDropout = 0.1
     patch: setting.PatchSteps = 16
     stride: setting.StrideSteps = 8
     causal: bool = True
@@ -80,7 +79,6 @@ class Network(PatchHost):
         assert isinstance(self.positions, Learned)
         nn.init.normal_(self.positions.table, std=SPREAD)
         for each in self.stack.blocks:
-            assert isinstance(each, Block)
             maps = [part for part in each.feed_forward if isinstance(part, nn.Linear)]
             if isinstance(each.attend, Projected):
                 maps[:0] = [each.attend.qkv, each.attend.out]
@@ -120,7 +118,6 @@ def _places(model: PatchHost) -> Iterator[ParameterPlace]:
     assert isinstance(model.positions, Learned)
     yield ParameterPlace("wpe.weight", model.positions.table, first_rows=True)
     for index, block in enumerate(model.stack.blocks):
-        assert isinstance(block, Block)
         attend = block.attend
         products = attend.claims.reduces_to_softmax_at is not None and getattr(attend, "branches", 1) == 1
         if not isinstance(attend, Projected) or not products:

@@ -56,8 +56,7 @@ class Settings:
     head_width: setting.HeadWidth = None
     depth: setting.Depth = 4
     feed_forward: setting.FeedForwardWidth = 1024
-    dropout: float = 0.0
-    """Dropout on tokens, attention's weights and output, the feed-forward part and what the head is given."""
+    dropout: setting.HeadDropout = 0.0
     patch: setting.PatchSteps = 8
     stride: setting.StrideSteps = 8
     form: Form = "mica"
@@ -154,7 +153,6 @@ def _places(model: PatchHost) -> Iterator[ParameterPlace]:
     """
     yield ParameterPlace("patch_embedding.value_embedding.weight", model.patches.project.weight)
     for index, block in enumerate(model.stack.blocks):
-        assert isinstance(block, Block)
         yield from _block(f"encoder.block.{index}.layer", block)
     relative = getattr(model, "relative", None)
     if relative is not None:

@@ -33,8 +33,7 @@ class Settings:
     head_width: setting.HeadWidth = None
     depth: setting.Depth = 3
     feed_forward: setting.FeedForwardWidth = 256
-    dropout: float = 0.2
-    """Dropout on tokens, attention's output and the feed-forward part."""
+    dropout: setting.TokenDropout = 0.2
     attention_dropout: float = 0.0
     """Dropout on the attention weights."""
     patch: setting.PatchSteps = 16

@@ -45,8 +45,7 @@ class Settings:
     heads: setting.HeadCount = 8
     depth: setting.Depth = 1
     feed_forward: setting.FeedForwardWidth = 2048
-    dropout: float = 0.1
-    """Dropout on attention's output and the feed-forward part."""
+    dropout: setting.BlockDropout = 0.1
     attention_dropout: setting.AttentionDropout = None
     activation: setting.GeluOrRelu = "relu"
     patch: int = 96

@@ -33,7 +33,7 @@ from rearview.embed.normalisation import Kind
 from rearview.models.blocks import setting
 from rearview.models.blocks.encoder import ReadWindow, StackHost
 from rearview.models.blocks.heads import Classes
-from rearview.models.blocks.stack import Block, BlockSettings, Stack
+from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_groups, step_tokens
 from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps
 
@@ -50,8 +50,7 @@ class Settings:
     depth: setting.Depth = 3
     feed_forward: int | None = None
     """Width inside the feed-forward part; None: four times the width."""
-    dropout: float = 0.0
-    """Dropout on attention's output and the feed-forward part."""
+    dropout: setting.BlockDropout = 0.0
     channel_dropout: bool | Literal["printed"] = True
     """Whether training drops channels (and marks) from the context token, each window at a rate of its own; the rest is
     divided by the share that is kept, as released, or with "printed" by one less the rate."""
@@ -105,7 +104,6 @@ class Network(StackHost):
         # Every map of a block as appendix A.2 says; a mechanism's other parameters start as it says.
         narrow = SPREAD / math.sqrt(2 * settings.depth)
         for each in self.stack.blocks:
-            assert isinstance(each, Block)
             first, last = (part for part in each.feed_forward if isinstance(part, nn.Linear))
             start(first)
             start(last, narrow)

@@ -43,13 +43,10 @@ class Settings:
 
     width: setting.TokenWidth = 512
     heads: setting.HeadCount = 8
-    depth: int = 2
-    """Blocks of the encoder."""
-    decoder_depth: int = 1
-    """Blocks of the decoder."""
+    depth: setting.EncoderDepth = 2
+    decoder_depth: setting.DecoderDepth = 1
     feed_forward: setting.FeedForwardWidth = 2048
-    dropout: float = 0.05
-    """Dropout on tokens, attention's output and the feed-forward part."""
+    dropout: setting.TokenDropout = 0.05
     attention_dropout: setting.AttentionDropout = None
     activation: setting.GeluOrRelu = "gelu"
     label: int = 48
