@@ -258,7 +258,9 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
     times, options, more = _settle_clocks(table, roles.time, times, codes, columns, options)
     findings += [*times.findings(table, roles.time), *more]
     rows = TableRows(table, roles.time, times.values, codes, ids)
-    long = roles.form == "long"
+    long, shape = roles.form == "long", times.format
+    if shape is not None and options.every is not None and not options.every.sub_daily:
+        shape = re.split(r"[T ]+%[HI]", shape)[0]  # gathered by days or more, stamps are written without the clock
     layout = Layout(
         form=roles.form,
         time_col=roles.time,
@@ -269,7 +271,7 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
         timezone=times.timezone,
         stored=times.stored,
         time_kind=times.kind,
-        time_format=_without_clock(times.format) if options.every and not options.every.sub_daily else times.format,
+        time_format=shape,
         bare=times.bare,
         time_index=table.time_index == roles.time,
         static=options.static if statics is not None else (),
@@ -376,11 +378,6 @@ def _read_stamps(
         kept[[one.row for one in times]] = False
         table = table.select(np.flatnonzero(kept))
     return table, times, repairs
-
-
-def _without_clock(shape: str | None) -> str | None:
-    """How the days of stamps are written."""
-    return None if shape is None else re.split(r"[T ]+%[HI]", shape)[0]
 
 
 def _repeats(stamps: Stamps) -> bool:

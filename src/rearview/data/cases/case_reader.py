@@ -190,8 +190,8 @@ def _read_long(
             f"{source} has no column {missing[0]!r}, which the classifier was trained on; it has "
             f"{listing(table.names)}."
         )
-    if label_col is not None:
-        table.check_names([label_col], "y")
+    if label_col is not None and label_col not in table.names:
+        raise InputError(table.describe_unknown(label_col, "y"))
     if not channels:
         raise InputError(f"{source} has no column of values beside {ids_in!r} and {times_in!r}; add one a channel.")
     ids, times = _complete(table, ids_in, source), _times(table, times_in, source)

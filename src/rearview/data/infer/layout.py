@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from rearview.core.errors import InputError, did_you_mean
+from rearview.core.errors import InputError
 from rearview.core.wording import listing, plural
 from rearview.data.infer.number_text import parse_column
 from rearview.data.infer.problems import MessyData, Problem, Problems
@@ -62,10 +62,7 @@ def leave_out_unknown(table: Table, options: ReadOptions, problems: Problems) ->
         flag = f"--{option.replace('_', '-')}"
         for name in names:
             if name not in table.names:
-                message = (
-                    f"{table.source} has no column {name!r}, which {option} ({flag}) names."
-                    f"{did_you_mean(name, table.names)} Its columns are {listing(table.names)}."
-                )
+                message = table.describe_unknown(name, f"{option} ({flag})")
                 problems.add(Problem("unknown column", message, value=name, flag=flag))
         kept = tuple(name for name in names if name in table.names)
         if kept != names:

@@ -156,11 +156,6 @@ class TakenRows:
     """Of the rows taken, or of what they become."""
     groups: Groups | None = None
 
-    def row_at(self, place: int) -> int:
-        """The row of the table that stands at a place, or the first of those that became one there."""
-        arranged = place if self.groups is None else int(self.groups.starts[place])
-        return arranged if self.take is None else int(self.take[arranged])
-
     def join(self, stamps: Stamps, how: Combination, *, gathered: bool) -> "TakenRows":
         """Runs of equal stamps within each series, each made one."""
         new = np.ones(len(stamps), dtype=bool)
@@ -266,7 +261,9 @@ def _place_on_grid(taken: TakenRows, step: Step | None) -> tuple[RowOrder, list[
 
 def _off_grid(taken: TakenRows, at: int, count: int, anchor: object, step: Step) -> Problem:
     """A problem for the stamps off the grid, which names the first of them."""
-    rows, row, shown = taken.rows, taken.row_at(at), show(taken.stamps[at])
+    row = at if taken.groups is None else int(taken.groups.starts[at])
+    row = row if taken.take is None else int(taken.take[row])
+    rows, shown = taken.rows, show(taken.stamps[at])
     flag = f"--every {step} --agg mean"
     message = (
         f"{rows.table.at(row)}, column {rows.time_col!r}: the stamp {shown}{rows.of_series(row)} is off the grid, "

@@ -134,14 +134,10 @@ class Table:
         """'sales.csv, line 7': the place of a row as refusals name it."""
         return f"{self.source}, {self.place(int(row))}"
 
-    def check_names(self, names: Sequence[str], role: str) -> None:
-        """Refuse a name that is no column, with the nearest one that is."""
-        for name in names:
-            if name not in self.names:
-                raise InputError(
-                    f"{self.source} has no column {name!r}, which {role} names.{did_you_mean(name, self.names)} "
-                    f"Its columns are {listing(self.names)}."
-                )
+    def describe_unknown(self, name: str, role: str) -> str:
+        """The refusal of a name that is no column, with the nearest one that is."""
+        near = did_you_mean(name, self.names)
+        return f"{self.source} has no column {name!r}, which {role} names.{near} Its columns are {listing(self.names)}."
 
 
 def check_unique(names: Sequence[str], source: str) -> None:
