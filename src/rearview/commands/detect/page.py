@@ -1,5 +1,7 @@
 """A finished detection as its page shows it."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from rearview.commands.detect.job import Outcome
@@ -18,7 +20,7 @@ from rearview.estimators.detect.detector import Labels
 from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.portfolio.portfolio import Portfolio, Standing
 from rearview.estimators.detect.segments import shares
-from rearview.report.detect.page import DetectionSummary, EntityView, SegmentView
+from rearview.report.detect.page import DetectionSummary, EntityView
 from rearview.tasks.alarms import find_runs
 
 MEASURES = {
@@ -100,7 +102,7 @@ def entity_view(detection: Detection, truth: Labels | None, series: int, join: i
         score=detection.scores.rows[a:b],
         threshold=float(detection.thresholds[series]),
         segments=tuple(
-            SegmentView(part.first - a, part.last - a, part.peak - a, part.score, part.channels, part.members)
+            replace(part, first=part.first - a, last=part.last - a, peak=part.peak - a)
             for part in detection.segments
             if part.series == series
         ),

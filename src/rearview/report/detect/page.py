@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.estimators.detect.portfolio.portfolio import Standing
+from rearview.estimators.detect.segments import Segment
 from rearview.report.common import text
 from rearview.report.common.payload import StampAxes, encode_curves, round_digits
 from rearview.report.common.summary import BUDGET, Content, DataFacts, Stamps, Summary, Tile, Values
@@ -42,20 +43,6 @@ BOARD = {
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentView:
-    """One segment, by rows of its series."""
-
-    first: int
-    last: int
-    peak: int
-    score: float
-    shares: tuple[tuple[int, float], ...]
-    """Channels and their shares of the error, the largest first."""
-    members: tuple[tuple[str, float], ...] = ()
-    """Members of a portfolio and their shares of the score, the largest first."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class EntityView:
     """One series and its anomalies."""
@@ -67,7 +54,8 @@ class EntityView:
     score: Values
     """[row]."""
     threshold: float
-    segments: tuple[SegmentView, ...]
+    segments: tuple[Segment, ...]
+    """Rows are counted from the first of the series."""
     shares: Values
     """[channel]: of the error of all rows, or of the flagged ones where there are any."""
     labels: tuple[tuple[int, int], ...] = ()
@@ -75,7 +63,7 @@ class EntityView:
     join: int = 1
     """Flagged rows with fewer others between them are one segment."""
 
-    def times(self, part: SegmentView) -> tuple[str, ...]:
+    def times(self, part: Segment) -> tuple[str, ...]:
         """Start, end and peak of a segment as text."""
         stamps = (self.stamps[row] for row in (part.first, part.last, part.peak))
         return tuple(str(stamp).replace("T", " ").removesuffix(".000000") for stamp in stamps)
@@ -150,14 +138,14 @@ class DetectionSummary(Summary):
         heads = ("Member", *BOARD, "What it looks at")
         return Table("Members of the portfolio.", heads, tuple(rows), {len(heads) - 1}, meanings=BOARD)
 
-    def ranked(self) -> list[tuple[EntityView, int, SegmentView]]:
+    def ranked(self) -> list[tuple[EntityView, int, Segment]]:
         """Every segment with its series and its number there, the highest above the threshold first."""
         every = [(one, number, part) for one in self.entities for number, part in enumerate(one.segments)]
         return sorted(every, key=lambda each: -each[2].score / (each[0].threshold or 1))
 
-    def carriers(self, part: SegmentView) -> str:
+    def carriers(self, part: Segment) -> str:
         """The channels that carry a segment, each with its share."""
-        return ", ".join(f"{self.channels[c]} {100 * share:.0f} %" for c, share in part.shares)
+        return ", ".join(f"{self.channels[c]} {100 * share:.0f} %" for c, share in part.channels)
 
     def _tiles(self) -> list[Tile]:
         rows = sum(len(entity.stamps) for entity in self.entities)
@@ -234,7 +222,12 @@ def _encode_entity(entity: EntityView, rows: Rows, channels: int, axes: StampAxe
         "shares": round_digits(entity.shares),
         "values": {str(channel): round_digits(entity.values[rows, channel]) for channel in largest},
         "segments": [
-            {"first": at(s.first), "last": at(s.last), "peak": at(s.peak), "shares": [list(pair) for pair in s.shares]}
+            {
+                "first": at(s.first),
+                "last": at(s.last),
+                "peak": at(s.peak),
+                "shares": [list(pair) for pair in s.channels],
+            }
             for s in entity.segments
         ],
         "labels": [[at(first), at(last)] for first, last in entity.labels],

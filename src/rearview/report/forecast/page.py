@@ -10,7 +10,6 @@ import base64
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from rearview.estimators.auto.ensemble import Standing
 from rearview.report.common import text
 from rearview.report.common.payload import DIGITS, StampAxes, encode_curves, round_digits, stamp_numbers
 from rearview.report.common.summary import BUDGET, Content, DataFacts, Summary, Tile
-from rearview.report.common.tables import Cell, Table, html_cells, html_table
+from rearview.report.common.tables import Cell, Table
 from rearview.report.forecast.views import (
     Component,
     InputUse,
@@ -147,10 +146,8 @@ class ForecastSummary(Summary):
         )
 
     def tables(self) -> list[Table]:
-        heads, columns = _score_columns(self.scores, self.unlike_units)
-        names = [Cell(score.model, "baseline" if score.is_baseline else "") for score in self.scores]
-        rows = tuple(zip(names, *columns, strict=True))
-        tables = [Table(SCORED, ("Model", *(name for name, _ in heads)), rows)] if columns else []
+        scores = _tabulate_scores(self.scores, self.unlike_units)
+        tables = [scores] if len(scores.heads) > 1 else []
         tables += [_worst_series(self.series)] if len(self.series) > 1 and self.series[0].outlook else []
         return [*tables, *([_leaderboard(self.candidates)] if self.candidates else [])]
 
@@ -191,39 +188,33 @@ def score_table(scores: Sequence[Score], *, unlike_units: bool = False) -> str:
     """
     if not scores:
         return '<p class="quiet">No backtest was run, so there is nothing to score.</p>'
-    heads, columns = _score_columns(scores, unlike_units)
-    if not columns:
-        return '<p class="quiet">No measure could be computed.</p>'
-    rows = []
-    for row, score in enumerate(scores):
-        kind, word = (" class=baseline", "<small>baseline</small>") if score.is_baseline else ("", "")
-        cells = html_cells([column[row] for column in columns])
-        rows.append(f'<tr{kind}><th scope="row">{escape(score.model)}{word}</th>{cells}</tr>')
-    return html_table("Backtest scores", ["Model", *heads], "".join(rows), SCORED)
+    table = _tabulate_scores(scores, unlike_units)
+    return table.html() if len(table.heads) > 1 else '<p class="quiet">No measure could be computed.</p>'
 
 
-def _score_columns(scores: Sequence[Score], unlike_units: bool) -> tuple[list[tuple[str, str]], list[list[Cell]]]:
-    """(names and meanings, cells) of the measures that could be computed, column by column."""
-    heads: list[tuple[str, str]] = []
-    columns: list[list[Cell]] = []
+def _tabulate_scores(scores: Sequence[Score], unlike_units: bool) -> Table:
+    """The measures that could be computed, a column each."""
+    meanings: dict[str, str] = {}
+    columns = [[Cell(score.model, "baseline" if score.is_baseline else "") for score in scores]]
     for name, meaning, measure in MEASURES:
         values = [measure(score) for score in scores]
         if any(map(math.isfinite, values)) and not (unlike_units and name in PLAIN):
             words = text.column(values)
             best = words[min(range(len(values)), key=lambda row: (not math.isfinite(values[row]), values[row]))]
-            heads.append((name, meaning))
+            meanings[name] = meaning
             columns.append([Cell(each, mark="best" if each == best else "") for each in words])
     for level in sorted({level for score in scores for level in score.coverage}):
         shares = [score.coverage.get(level, math.nan) for score in scores]
         off = [round(abs(100 * share - level), 1) if math.isfinite(share) else math.inf for share in shares]
         if min(off) < math.inf:
             about = f"share of actual values inside the {level:g} % interval, and how far that is from {level:g}"
-            heads.append((f"{level:g} % coverage", about))
+            meanings[f"{level:g} % coverage"] = about
             columns.append([])
             for share, far in zip(shares, off, strict=True):
                 note = f"{100 * share - level:+.1f}".replace("-", "−") if math.isfinite(share) else ""
                 columns[-1].append(Cell(text.percent(share), note, "best" if far == min(off) else ""))
-    return heads, columns
+    tags = tuple("baseline" if score.is_baseline else "" for score in scores)
+    return Table(SCORED, ("Model", *meanings), tuple(zip(*columns, strict=True)), tags=tags, meanings=meanings)
 
 
 def _worst_series(series: Sequence[SeriesView]) -> Table:
