@@ -8,8 +8,7 @@ from cyclopts import Parameter
 
 from rearview.cli.command import command
 from rearview.cli.options import HORIZON, DataDir, Horizons, Lookbacks, NetworkSettings, Out, Runs, TrainingSettings
-from rearview.cli.parse import again as command_line
-from rearview.cli.parse import choices, mechanisms, names, pairs, part, whole_numbers, words
+from rearview.cli.parse import choices, command_line, mechanisms, names, pairs, part, whole_numbers, words
 from rearview.commands.sweep import AblationOptions, RunOptions
 from rearview.core.errors import UsageError
 

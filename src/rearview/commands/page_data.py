@@ -10,8 +10,7 @@ from rearview.attention import split
 from rearview.core.errors import InputError, did_you_mean
 from rearview.core.settings import settings_from
 from rearview.core.wording import listing, quantity
-from rearview.data.infer.timestamps import show
-from rearview.data.infer.wall_time import to_wall_time
+from rearview.data.infer.timestamps import show_ends
 from rearview.data.panel import Panel
 from rearview.estimators.options import Attention
 from rearview.report.common.summary import Curve, DataFacts
@@ -64,8 +63,7 @@ def network_settings(name: str, attention: Choices, plan: Plan) -> Settings:
 
 def data_facts(panel: Panel) -> DataFacts:
     """The data in numbers."""
-    ends = to_wall_time(np.array([panel.stamps.min(), panel.stamps.max()]), panel.layout)
-    first, last = (show(stamp) for stamp in ends)
+    first, last = show_ends(panel)
     zone = f" ({panel.layout.timezone})" if panel.layout.timezone else ""
     return DataFacts(
         source=panel.layout.source,

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rearview.commands import benchmark_sets
 from rearview.commands.detect.rows import LABEL_NAMES, Job, Rows, read_rows
-from rearview.core.errors import InputError, UsageError, collect_warnings
+from rearview.core.errors import InputError, collect_warnings
 from rearview.core.wording import quantity
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Finding, Panel
@@ -62,7 +61,7 @@ def run(
     """Do the job; the checkpoint lies in `folder` while it trains, so that it can be resumed."""
     started = time.perf_counter()
     with collect_warnings() as warnings:
-        rows = read_job(job, say)
+        rows = read_rows(job, say)
         detector = rows.detector
         if rows.learned is not None:
             learned = rows.learned
@@ -96,14 +95,6 @@ def judge(job: Job, rows: Rows, started: float) -> Outcome:
         seconds=detector.seconds + time.perf_counter() - started,
         warnings=(),
     )
-
-
-def read_job(job: Job, say: Callable[[str], None]) -> Rows:
-    """Read everything a job needs; one that can't be done is refused."""
-    if job.model is not None and job.fit is not None:
-        raise UsageError("--fit trains a detector and --model brings one; give one of the two.")
-    benchmark_sets.refuse(job.file, job.fit)
-    return read_rows(job, say)
 
 
 def _count_anomalies(detection: Detection) -> str:

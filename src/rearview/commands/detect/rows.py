@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rearview.commands import benchmark_sets
 from rearview.core.errors import InputError, UsageError
 from rearview.core.wording import quantity
 from rearview.data.datasets import labelled_arrays
@@ -61,7 +62,13 @@ class Rows:
 
 
 def read_rows(job: Job, say: Callable[[str], None]) -> Rows:
-    """Read everything a job needs; `say` receives the findings of the rows to judge."""
+    """Read everything a job needs; `say` receives the findings of the rows to judge.
+
+    A job that can't be done is refused.
+    """
+    if job.model is not None and job.fit is not None:
+        raise UsageError("--fit trains a detector and --model brings one; give one of the two.")
+    benchmark_sets.refuse(job.file, job.fit)
     if job.model is not None:
         detector = Detector.load(job.model, device=job.options.device)
         detector.reading = detector.reading.override(job.options.read_options())

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rearview.commands.forecast.job import FinalForecast
 from rearview.commands.forecast.outlook import round_to
+from rearview.core.grouping import group_by
 from rearview.core.wording import plural
 from rearview.data.holidays import ANY, NAMED
 from rearview.data.infer.categories import name_origin
@@ -120,10 +121,7 @@ def components(
 
 def group_inputs(panel: Panel) -> dict[str, list[int]]:
     """Known columns by what they were made from: the categories of a column of text, all holidays."""
-    groups: dict[str, list[int]] = {}
-    for place, name in enumerate(panel.known_names):
-        groups.setdefault(name_origin(name, panel.layout), []).append(place)
-    return groups
+    return group_by(range(panel.known), lambda place: name_origin(panel.known_names[place], panel.layout))
 
 
 def find_effects(fitted: Predictor) -> Effects | None:

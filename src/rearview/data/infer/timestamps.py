@@ -26,7 +26,7 @@ from rearview.data.infer.timestamp_text import (
 )
 from rearview.data.infer.wall_time import to_utc, to_wall_time, zone_of
 from rearview.data.io.table import Table, TableColumn
-from rearview.data.panel import Finding, Layout
+from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.read_options import ReadOptions
 from rearview.data.step import Stamps
 
@@ -133,6 +133,12 @@ def show(stamp: object) -> str:
         return str(stamp)
     text = str(stamp.astype("datetime64[us]")).replace("T", " ")
     return text.removesuffix(".000000").removesuffix(" 00:00:00")
+
+
+def show_ends(panel: Panel) -> tuple[str, str]:
+    """The first and the last stamp of a panel as a clock in its time zone shows them."""
+    first, last = to_wall_time(np.array([panel.stamps.min(), panel.stamps.max()]), panel.layout)
+    return show(first), show(last)
 
 
 BadStamps = tuple[BadStamp, ...]
