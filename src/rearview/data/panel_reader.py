@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
-from rearview.core.wording import listing, plural
+from rearview.core.wording import listing, name_with_verb, plural
 from rearview.data.holidays import HolidayColumns
 from rearview.data.infer.categories import describe_series, expand_known
 from rearview.data.infer.column_reader import ColumnReader
@@ -319,10 +319,8 @@ def _turn(table: Table, options: ReadOptions) -> tuple[Table, ReadOptions, list[
     if left_out:
         message += f" {listing(left_out)} {plural(len(left_out), 'is', 'are')} left out."
     if totals:
-        message += (
-            f" {plural(len(totals), 'Row', 'Rows')} {listing(totals)} {plural(len(totals), 'adds', 'add')} up others"
-        )
-        message += f" and {plural(len(totals), 'is', 'are')} left out."
+        are = plural(len(totals), "is", "are")
+        message += f" {name_with_verb('Row', totals, 'adds', 'add')} up others and {are} left out."
     drop = tuple(name for name in options.drop if name not in left_out)
     repair = Repair("repaired", "stamps in columns", len(table.fetch(table.names[0])), message, None, None, first)
     return table, replace(options, id_col=options.id_col or ids, drop=drop), [repair]
@@ -454,10 +452,8 @@ def _leave_out_ends(table: Table, roles: Roles, times: Times, options: ReadOptio
                 ends.append(name)
     if not ends:
         return roles, []
-    message = (
-        f"{plural(len(ends), 'Column', 'Columns')} {listing(ends)} {plural(len(ends), 'tells', 'tell')} when the step "
-        f"of a row ends, and {plural(len(ends), 'is', 'are')} left out."
-    )
+    which = name_with_verb("Column", ends, "tells", "tell")
+    message = f"{which} when the step of a row ends, and {plural(len(ends), 'is', 'are')} left out."
     roles = replace(
         roles,
         targets=tuple(name for name in roles.targets if name not in ends),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, did_you_mean
-from rearview.core.wording import listing, plural
+from rearview.core.wording import listing, name_with_verb
 from rearview.data.holidays import ANY, is_holiday
 from rearview.data.infer.layout import Roles, is_text
 from rearview.data.infer.number_text import MISSING_WORDS, cell_texts, read_numbers
@@ -114,7 +114,7 @@ def describe_series(
     if not taken:
         return None, roles, options, []
     roles = replace(roles, inputs=tuple(name for name in roles.inputs if name not in taken))
-    which = plural(len(taken), f"Column {taken[0]!r} describes", f"Columns {listing(taken)} describe")
+    which = name_with_verb("Column", taken, "describes", "describe")
     found = [] if trained else [Finding("inferred", "static", 0, f"{which} the series: one value in each.")]
     options = replace(options, static=tuple(taken), levels=tuple(levels.items()))
     return Statics(tuple(names), np.stack(values, axis=1) if values else np.empty((len(ids), 0))), roles, options, found

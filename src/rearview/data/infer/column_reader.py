@@ -1,13 +1,13 @@
 """The columns of a table as the panel takes them, with an account of what was missing, constant or a sentinel."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.core.wording import listing, plural
+from rearview.core.wording import name_with_verb, plural
 from rearview.data.infer.layout import Roles
 from rearview.data.infer.number_text import (
     FILL_GAP,
@@ -161,20 +161,20 @@ class ColumnReader:
             findings.append(Finding("repaired", "missing", total, message))
         inputs = (*self.roles.inputs, *self.roles.known)
         sides: tuple[tuple[Kind, str, tuple[str, ...]], ...] = (
-            ("repaired", "input column", inputs),
-            ("warning", "target column", self.roles.targets),
+            ("repaired", "Input column", inputs),
+            ("warning", "Target column", self.roles.targets),
         )
         for kind, noun, names in sides:
             if empty := [name for name in names if self.accounts[name].empty]:
                 it_is = plural(len(empty), "it is", "they are")
-                message = f"{_have(empty, noun)} no value in any row; {it_is} read as a constant."
+                message = f"{name_with_verb(noun, empty)} no value in any row; {it_is} read as a constant."
                 findings.append(Finding(kind, "empty", len(empty), message))
             if constant := [name for name in names if self.accounts[name].constant]:
-                message = f"{_have(constant, noun)} one value in all rows, from which nothing can be learned."
+                message = f"{name_with_verb(noun, constant)} one value in all rows, from which nothing can be learned."
                 findings.append(Finding(kind, "constant", len(constant), message))
         if self.left_out:
             were = plural(len(self.left_out), "was", "were")
-            message = f"{_have(self.left_out)} text, not numbers, and {were} left out."
+            message = f"{name_with_verb('Column', self.left_out)} text, not numbers, and {were} left out."
             findings.append(Finding("warning", "text", len(self.left_out), message))
         return findings
 
@@ -188,10 +188,14 @@ class ColumnReader:
             findings.append(Finding("inferred", "decimal comma", 0, "Numbers are written with a decimal comma."))
         if commas:
             others = " A point in other columns is taken for a decimal point." if len(commas) < len(notations) else ""
-            message = f"{_have(list(commas))} numbers with a decimal comma: {_example(commas)}.{others}"
+            message = (
+                f"{name_with_verb('Column', list(commas))} numbers with a decimal comma: {_example(commas)}.{others}"
+            )
             findings.append(Finding("repaired", "decimal comma", len(commas), message))
         if grouped:
-            message = f"{_have(list(grouped))} numbers with marks between thousands: {_example(grouped)}."
+            message = (
+                f"{name_with_verb('Column', list(grouped))} numbers with marks between thousands: {_example(grouped)}."
+            )
             findings.append(Finding("repaired", "thousands", len(grouped), message))
         return findings + [repair for name in self.roles.numeric for repair in self._dress(name)]
 
@@ -236,11 +240,6 @@ def _is_mere_text(table: Table, name: str) -> bool:
 def _example(notations: dict[str, Notation]) -> str:
     first = next(iter(notations.values()))
     return f"{first.example!r} is read as {first.plain(first.example)}"
-
-
-def _have(names: Sequence[str], noun: str = "column") -> str:
-    """'Column 'a' has' or 'Columns 'a' and 'b' have'."""
-    return f"{noun.capitalize()}{plural(len(names), '', 's')} {listing(names)} {plural(len(names), 'has', 'have')}"
 
 
 def count_values(cells: NDArray[np.float64]) -> dict[float, int]:

@@ -9,21 +9,8 @@ from rearview.data.infer.timestamp_text import part_of_year
 from rearview.data.infer.timestamps import YEAR_NAMES
 from rearview.data.io.table import Table
 
-CLOCK_NAMES = (
-    "time",
-    "hour",
-    "clock",
-    "time of day",
-    "uhrzeit",
-    "zeit",
-    "stunde",
-    "heure",
-    "hora",
-    "hour ending",
-    "he",
-    "hr",
-    "hour of day",
-)
+CLOCK_NAMES = ("time", "hour", "clock", "time of day", "uhrzeit", "zeit", "stunde", "heure", "hora", "hour ending",
+               "he", "hr", "hour of day")  # fmt: skip
 _SLOT_NAMES = ("period", "settlement period", "settlement_period", "interval", "slot", "quarter hour", "viertelstunde")
 _SLOTS = (24, 48, 96)
 """Into how many numbered parts a day is divided."""

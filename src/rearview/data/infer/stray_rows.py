@@ -66,7 +66,7 @@ def find_stray_rows(
             stray.append(StrayRow(one.row, "total", words))
         elif one.row in trailing and one.value and not any(map(_has_number, filled.values())):
             stray.append(StrayRow(one.row, "remark", one.value))
-        elif one.row == rows - 1 and not one.value and filled and _is_sum(table, one.row, filled):
+        elif one.row == rows - 1 and not one.value and _is_sum(table, one.row, filled):
             stray.append(StrayRow(one.row, "total", next(iter(filled.values()))))
     return stray
 
@@ -103,7 +103,6 @@ def _has_number(text: str) -> bool:
 
 def _is_sum(table: Table, row: int, filled: dict[str, str]) -> bool:
     """Whether the cells of the last row are the sums or the means of those above them."""
-    checked = 0
     for name in filled:
         column = table.fetch(name)
         cells = column.to_numpy() if column.dtype.is_numeric() else parse_column(table, name).numbers
@@ -112,8 +111,7 @@ def _is_sum(table: Table, row: int, filled: dict[str, str]) -> bool:
         likely = (above.sum(), above.mean()) if len(above) else ()
         if not any(np.isclose(numbers[row], one, rtol=1e-6, atol=0.01) for one in likely):
             return False
-        checked += 1
-    return checked > 0
+    return bool(filled)
 
 
 def repairs_of(table: Table, stray: Sequence[StrayRow]) -> list[Repair]:

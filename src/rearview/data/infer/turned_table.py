@@ -126,9 +126,8 @@ def turn_clock_columns(table: Table) -> tuple[Table, tuple[str, ...]] | None:
     turned = _turn(table, others, names)
     texts = [str(cell).removesuffix(" 00:00:00") for cell in turned[days[0]]]
     turned[days[0]] = [f"{day} {clock}" for day, clock in zip(texts, cycle(clocks), strict=False)]
-    return table.rebuild(turned, lambda row: f"{table.place(row // parts)}, column {names[row % parts]!r}"), tuple(
-        names
-    )
+    rebuilt = table.rebuild(turned, lambda row: f"{table.place(row // parts)}, column {names[row % parts]!r}")
+    return rebuilt, tuple(names)
 
 
 def _minute_of(name: str) -> int | None:
