@@ -255,7 +255,7 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
     roles, more = _leave_out_ends(table, roles, times, options)
     findings += more
     columns = ColumnReader.of(table, roles, options, problems)
-    times, options, more = _settle_clocks(table, roles.time, times, codes, columns, options)
+    times, options, more = _settle_clocks(columns, times, codes, options)
     findings += [*times.findings(table, roles.time), *more]
     rows = TableRows(table, roles.time, times.values, codes, ids)
     long, shape = roles.form == "long", times.format
@@ -463,18 +463,13 @@ def _leave_out_ends(table: Table, roles: Roles, times: Times, options: ReadOptio
 
 
 def _settle_clocks(
-    table: Table,
-    time: str,
-    times: Times,
-    codes: NDArray[np.int64] | None,
-    columns: ColumnReader,
-    options: ReadOptions,
+    columns: ColumnReader, times: Times, codes: NDArray[np.int64] | None, options: ReadOptions
 ) -> tuple[Times, ReadOptions, list[Finding]]:
     """Local time in autumn, when an hour stands twice: of two rows the second comes an hour later.
 
     Where no time zone is given, one is inferred if such hours are all that stands twice with different values.
     """
-    findings: list[Finding] = []
+    table, time, findings = columns.table, columns.roles.time, list[Finding]()
     if options.row_by_row or times.values.dtype.kind != "M" or options.every is not None:
         return times, options, findings
     if times.wall is None:

@@ -1,6 +1,6 @@
 """A finished forecast as its page shows it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -32,7 +32,6 @@ from rearview.report.forecast.page import ForecastSummary
 from rearview.report.forecast.views import (
     Component,
     Forecast,
-    Look,
     Outlook,
     Prediction,
     Score,
@@ -60,6 +59,11 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
     errors = {name: test.by_step(scaled=_has_unlike_units(panel)) for name, test in outcome.backtests.items()}
     networks = _networks(outcome)
     histories = {name: fitted.history for name, fitted in networks.items()}
+    even = [
+        f"The attention of {shown[0].model} is not drawn: it looks everywhere about alike."
+        for shown, _ in views
+        if shown and not any(look.finding for look in shown)
+    ]
     lead = _lead(outcome)
     words, looks = ("", ()) if lead is None else look_out(outcome, outcome.finals[lead])
     return ForecastSummary(
@@ -78,7 +82,7 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         curves={name: training_curve(one) for name, one in histories.items() if one is not None and one.epochs},
         findings=outcome.findings,
         settings=_settings(outcome),
-        notes=(*outcome.notes, *outcome.warnings, *(note for _, notes in views for note in notes), *_even_looks(views)),
+        notes=(*outcome.notes, *outcome.warnings, *(note for _, notes in views for note in notes), *even),
         inputs=outcome.inputs,
         looks=tuple(look for shown, _ in views for look in shown if look.finding),
     )
@@ -99,13 +103,6 @@ def _networks(outcome: Outcome) -> dict[str, Fitted]:
             if isinstance(member, Fitted):
                 networks[name if member is fitted else member.name] = member
     return networks
-
-
-def _even_looks(views: Sequence[tuple[tuple[Look, ...], tuple[str, ...]]]) -> Iterator[str]:
-    """Notes on networks whose attention is left out."""
-    for shown, _ in views:
-        if shown and not any(look.finding for look in shown):
-            yield f"The attention of {shown[0].model} is not drawn: it looks everywhere about alike."
 
 
 def _has_unlike_units(panel: Panel) -> bool:

@@ -209,15 +209,14 @@ def _without_drawing(path: Path, content: bytes | None, start: bytes) -> bytes |
     marked = any(mark in name for name in (records[0] if records else ()) for mark in _SEPARATORS)
     if marked or width < 2 or len(records) < 3 or any(len(record) != width for record in records):
         return plain
-    if not all(_STAMP_WITHOUT_SPACES.fullmatch(row[0]) and _has_values(row[1:]) for row in records[1:]):
+    if not all(_STAMP_WITHOUT_SPACES.fullmatch(first) for first, *_ in records[1:]):
+        return plain
+    # Numbers, times of day or words for missing ones.
+    cells = [cell for _, *others in records[1:] for cell in others]
+    if not all(_NUMBER_OR_STAMP.match(cell) or cell.lower() in ("na", "nan", "null", "n/a", "-") for cell in cells):
         return plain
     whole = path.read_bytes() if content is None else content
     return b"\n".join(b"\t".join(line.split()) for line in whole.splitlines())
-
-
-def _has_values(cells: list[str]) -> bool:
-    """Whether cells are numbers, times of day or words for missing ones."""
-    return all(_NUMBER_OR_STAMP.match(cell) or cell.lower() in ("na", "nan", "null", "n/a", "-") for cell in cells)
 
 
 def _find_separator(path: Path, lines: str) -> tuple[str, int]:
@@ -416,7 +415,7 @@ def read_csv(dialect: Dialect, text_columns: Collection[str], decimal: str | Non
         decimal=decimal,
         surplus=surplus,
         reopen=lambda text_columns, _: read_csv(dialect, text_columns, decimal),
-        notes=tuple(_told_of(dialect)),
+        notes=tuple(_describe_header(dialect)),
     )
 
 
@@ -439,7 +438,7 @@ def _unguard(cell: str | None) -> str | None:
     return cell.removeprefix("=")[1:-1] if guarded and cell else cell
 
 
-def _told_of(dialect: Dialect) -> Iterator[tuple[str, str]]:
+def _describe_header(dialect: Dialect) -> Iterator[tuple[str, str]]:
     """What was inferred of the lines above the rows."""
     above = [line for line in dialect.above if line.strip(f"{dialect.separator} ")]
     if above and not re.fullmatch("(?i)sep=.", above[0]):
@@ -534,18 +533,14 @@ def _read_with_pandas(dialect: Dialect, numeric: Collection[str]) -> Frame:
                 low_memory=False,
             )
         except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-            _refuse_ragged(dialect, error)
+            for line, record in dialect.records():
+                if len(record) > len(dialect.names):
+                    raise InputError(
+                        f"{dialect.path}, line {line} has {len(record)} fields, but the header names "
+                        f"{len(dialect.names)} columns; remove the surplus, or quote a cell that contains the "
+                        "separator."
+                    ) from error
             raise InputError(
                 f"{dialect.path} can't be read as a table ({error}); look for a quotation mark that is not closed."
             ) from error
     return nw.from_native(frame, eager_only=True)
-
-
-def _refuse_ragged(dialect: Dialect, error: Exception) -> None:
-    """Refuse the first record that has more fields than the header."""
-    for line, record in dialect.records():
-        if len(record) > len(dialect.names):
-            raise InputError(
-                f"{dialect.path}, line {line} has {len(record)} fields, but the header names {len(dialect.names)} "
-                "columns; remove the surplus, or quote a cell that contains the separator."
-            ) from error
