@@ -29,12 +29,7 @@ T = TypeVar("T")
 Given = dict[str, Any]
 """Options by their names as an estimator takes them, those alone that were given."""
 
-FLAGS = {
-    "horizon": HORIZON,
-    "lookback": LOOKBACK,
-    "settings": ("--set",),
-    "training": ("--train",),
-}
+FLAGS = {"horizon": HORIZON, "lookback": LOOKBACK, "settings": ("--set",), "training": ("--train",)}
 """Options called otherwise than their fields, or by several names."""
 GROUPS = {
     NETWORK: {each.name for each in fields(NetworkSpec)} - {"model"},

@@ -179,7 +179,7 @@ def resolve(table: Table, options: ReadOptions) -> Reading:
     table = replace(table, surplus=tuple(one for one in table.surplus if one[0] not in remarks))
     wide = len(table.surplus)
     # Where they are most rows, it is the header that is out of place.
-    most = 2 * wide >= len(table.fetch(table.names[0]))
+    most = 2 * wide >= len(table)
     for row, count in table.surplus[: 1 if most else MOST_NAMED]:
         others = (
             f", as {plural(wide - 1, 'has 1 other row', f'have {wide - 1:,} other rows')}," if most and wide > 1 else ""
@@ -288,7 +288,7 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
         columns.check()
         raise MessyData(table.source, problems.met)
     if layout.together:
-        order, changes = align(order, rows)
+        order, changes = align(order)
         findings += changes
     holidays = HolidayColumns.of(options.holidays, order.stamps, order.step, layout, options.trained)
     if clash := [name for name in holidays.names if name in table.names]:
@@ -306,9 +306,8 @@ def _turn(table: Table, options: ReadOptions) -> tuple[Table, ReadOptions, list[
     named = {*(options.target or ()), *options.known, *options.drop, *options.trained}
     if clocks is not None and not named & {*clocks[1]}:
         table, names = clocks
-        rows = len(table.fetch(table.names[0]))
         message = f"The columns are times of day, {names[0]!r} first: each is read as a row."
-        return table, options, [Repair("repaired", "times in columns", rows, message, None, None, names[0])]
+        return table, options, [Repair("repaired", "times in columns", len(table), message, None, None, names[0])]
     turned = turn_stamp_columns(table)
     if turned is None:
         return table, options, []
@@ -322,7 +321,7 @@ def _turn(table: Table, options: ReadOptions) -> tuple[Table, ReadOptions, list[
         are = plural(len(totals), "is", "are")
         message += f" {name_with_verb('Row', totals, 'adds', 'add')} up others and {are} left out."
     drop = tuple(name for name in options.drop if name not in left_out)
-    repair = Repair("repaired", "stamps in columns", len(table.fetch(table.names[0])), message, None, None, first)
+    repair = Repair("repaired", "stamps in columns", len(table), message, None, None, first)
     return table, replace(options, id_col=options.id_col or ids, drop=drop), [repair]
 
 
@@ -345,12 +344,16 @@ def _assign(table: Table, options: ReadOptions) -> tuple[Table, Roles, ReadOptio
             raise
     table, units = leave_out_units(table)
     name = ROW_NAME if ROW_NAME not in table.names else "time"
-    rows = len(table.fetch(table.names[0]))
-    table = table.add_column(name, np.arange(1, rows + 1))
+    table = table.add_column(name, np.arange(1, len(table) + 1))
     options = replace(options, time_col=name)
     roles, findings = assign_roles(table, options)
     message = "There is no time column; the rows are numbered, and the step is one row."
-    return table, roles, options, [Repair("repaired", "row numbers", rows, message, None, name), *units, *findings]
+    return (
+        table,
+        roles,
+        options,
+        [Repair("repaired", "row numbers", len(table), message, None, name), *units, *findings],
+    )
 
 
 def _read_stamps(
@@ -359,8 +362,7 @@ def _read_stamps(
     """The stamps of the rows that are observations; other rows are left out, and bad stamps are problems."""
     repairs: list[Finding] = []
     while not isinstance(times := read_times(table, time, options), Times):
-        rows = len(table.fetch(time))
-        stray = [] if options.row_by_row else find_stray_rows(table, time, times, rows, options.drop)
+        stray = [] if options.row_by_row else find_stray_rows(table, time, times, options.drop)
         repairs += repairs_of(table, stray)
         left_out = {one.row for one in stray}
         bad = [one for one in times if one.row not in left_out]
@@ -370,9 +372,9 @@ def _read_stamps(
             # A reading to go on with: the column is refused in any case.
             options = replace(options, dayfirst=True)
             continue
-        if 2 * len(bad) >= rows:
+        if 2 * len(bad) >= len(table):
             problems.refuse()
-        kept = np.ones(rows, dtype=bool)
+        kept = np.ones(len(table), dtype=bool)
         kept[[one.row for one in times]] = False
         table = table.select(np.flatnonzero(kept))
     return table, times, repairs

@@ -272,7 +272,7 @@ def require_times(table: Table, name: str, options: ReadOptions) -> Times:
 
 def stamp_problems(table: Table, name: str, bad: Sequence[BadStamp]) -> list[Problem]:
     """A problem for each bad stamp, as many as are named; one where most of the column can't be read."""
-    named = bad[:1] if 2 * len(bad) >= len(table.fetch(name)) else bad[:MOST_NAMED]
+    named = bad[:1] if 2 * len(bad) >= len(table) else bad[:MOST_NAMED]
     problems = []
     for one in named:
         more = len(bad) - len(named) if one is named[-1] else 0

@@ -52,7 +52,7 @@ def turn_stamp_columns(table: Table) -> Turned | None:
         names = [str(cell or "").strip() for cell in table.fetch(texts[0]).to_list()]
         totals = tuple(name for name in names if _TOTAL_OF_SERIES.fullmatch(name))
         table = table.select(np.array([row for row, name in enumerate(names) if name not in totals], dtype=np.int64))
-    rows = len(table.fetch(stamps[0]))
+    rows = len(table)
     if stamps is years and len(others) == 1:
         parts = [part_of_year(str(cell)) for cell in table.fetch(others[0]).to_list()]
         if rows in (4, 12) and None not in parts and len({*parts}) == rows:

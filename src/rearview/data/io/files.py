@@ -121,9 +121,7 @@ def _name_stdin(open_it: Callable[[], Table]) -> Table:
         table = open_it()
     except InputError as error:
         raise InputError(str(error).replace(str(_spool_stdin()), _STDIN_NAME)) from error
-    reopen = table.reopen
-    again = None if reopen is None else lambda text, index: _name_stdin(lambda: reopen(text, index))
-    return replace(table, source=_STDIN_NAME, reopen=again)
+    return replace(table, source=_STDIN_NAME, reopen=table.reopen_with(lambda again: _name_stdin(lambda: again)))
 
 
 def column_names(source: object, *, sheet: str | None = None) -> tuple[str, ...]:

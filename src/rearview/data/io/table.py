@@ -69,9 +69,12 @@ class Table:
     parsed: "dict[str, object]" = field(default_factory=dict, repr=False, compare=False)
     """Columns of text as numbers, kept for the next panel that is read from this table."""
 
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self.fetch(self.names[0]))
+
     def select(self, rows: "NDArray[np.int64]") -> "Table":
         """Some rows of this table, each still known by its place in the file."""
-        reopen = self.reopen
         # Rows that follow one another are a view of the column; others are copied.
         whole = len(rows) > 0 and int(rows[-1]) - int(rows[0]) + 1 == len(rows)
         taken = slice(int(rows[0]), int(rows[-1]) + 1) if whole else rows
@@ -79,7 +82,7 @@ class Table:
             self,
             fetch=lambda name: self.fetch(name)[taken],
             place=lambda row: self.place(int(rows[row])),
-            reopen=None if reopen is None else lambda text, index: reopen(text, index).select(rows),
+            reopen=self.reopen_with(lambda table: table.select(rows)),
             surplus=(),
             starts=tuple(sorted({bisect_left(rows, start) for start in self.starts})),
             parsed={},
@@ -89,7 +92,6 @@ class Table:
         """This table with one more column, before or after the others."""
         import narwhals as nw
 
-        reopen = self.reopen
         library = self.fetch(self.names[0]).implementation
         # polars takes numpy text as objects.
         values = cells.tolist() if cells.dtype.kind == "U" else cells
@@ -97,9 +99,7 @@ class Table:
             self,
             names=(*self.names, name) if last else (name, *self.names),
             fetch=lambda one: nw.new_series(name, values, backend=library) if one == name else self.fetch(one),
-            reopen=None
-            if reopen is None
-            else lambda text, index: reopen(text, index).add_column(name, cells, last=last),
+            reopen=self.reopen_with(lambda table: table.add_column(name, cells, last=last)),
             parsed={},
         )
 
@@ -118,6 +118,11 @@ class Table:
             reopen=None,
             parsed={},
         )
+
+    def reopen_with(self, change: "Callable[[Table], Table]") -> "Callable[..., Table] | None":
+        """How the data is opened again where a change was made to it; None where it can't be."""
+        reopen = self.reopen
+        return None if reopen is None else lambda text, index: change(reopen(text, index))
 
     def suited_to(
         self, text_columns: Collection[str], index_names: Collection[str], decimal: str | None = None

@@ -40,25 +40,22 @@ def leaderboard_table(
     # The measure that stands beside the papers' numbers.
     compared = next(iter(board.task.printed.values()), board.task.deciding_measure(board.protocol))
     printed = _printed_numbers(compared, entries, besides)
-    measures = [METRICS[metric] for metric in metrics]
     waited = ["\u00a0*" if overlaps(entry, overlapping) else "" for entry in entries]
-    heads = ["Candidate", "Look-back", *measures, "Budget", "Parameters", "Training"]
-    columns = [
-        [candidate(entry.name) for entry in entries],
-        [Cell(str(entry.lookback)) for entry in entries],
-        *(_score_cells(entries, metric, board.task) for metric in metrics),
-        [Cell(_budget(entry)) for entry in entries],
-        [Cell(_cost(entry, "parameters", lambda value: f"{value:,.0f}")) for entry in entries],
-        [Cell(_cost(e, "train_seconds", text.duration) + mark) for e, mark in zip(entries, waited, strict=True)],
-    ]
+    durations = [_cost(entry, "train_seconds", text.duration) for entry in entries]
+    columns = {
+        "Candidate": [candidate(entry.name) for entry in entries],
+        "Look-back": [Cell(str(entry.lookback)) for entry in entries],
+        **{METRICS[metric]: _score_cells(entries, metric, board.task) for metric in metrics},
+        "Budget": [Cell(_budget(entry)) for entry in entries],
+        "Parameters": [Cell(_cost(entry, "parameters", lambda value: f"{value:,.0f}")) for entry in entries],
+        "Training": [Cell(duration + mark) for duration, mark in zip(durations, waited, strict=True)],
+    }
     if any("latency_ms" in entry.costs for entry in entries):
-        heads.append("Latency")
         latencies = [_cost(entry, "latency_ms", lambda value: f"{value:.2f} ms") for entry in entries]
-        columns.append([Cell(words + mark) for words, mark in zip(latencies, waited, strict=True)])
+        columns["Latency"] = [Cell(latency + mark) for latency, mark in zip(latencies, waited, strict=True)]
     if any(printed):
-        heads.append(f"Printed {METRICS[compared]}")
-        columns.append([Cell(words or text.ABSENT) for words in printed])
-    words = frozenset({len(heads) - 1}) if any(printed) else frozenset()
+        columns[f"Printed {METRICS[compared]}"] = [Cell(words or text.ABSENT) for words in printed]
+    words = {len(columns) - 1} if any(printed) else set[int]()
     granted = [budget.budget_of(entry.rows) for entry in entries]
     caption = (
         f"{board.title}; protocol {board.protocol}{_judged_on(entries)}{_units(board)}. Budget: seeds × "
@@ -67,7 +64,7 @@ def leaderboard_table(
         f"{' * Other runs shared the device: the time includes waiting.' if any(waited) else ''}{chance_note(metrics)}"
     )
     tags = tuple(entry.model for entry in entries)
-    return Table(caption, tuple(heads), tuple(zip(*columns, strict=True)), words, tags=tags)
+    return Table(caption, tuple(columns), tuple(zip(*columns.values(), strict=True)), words, tags=tags)
 
 
 def overlaps(entry: Entry, overlapping: Set[RunRow]) -> bool:
@@ -88,18 +85,17 @@ def dataset_tables(boards: Sequence[Board]) -> list[Table]:
         same = list(group)
         entries = dict.fromkeys((entry.name, entry.lookback) for board in same for entry in board.entries)
         order = sorted(entries, key=lambda who: _place(same, who))
-        columns: list[Sequence[Cell]] = [[Cell(f"{name} (L={lookback})") for name, lookback in order]]
-        heads = ["Candidate"]
+        columns = {"Candidate": [Cell(f"{name} (L={lookback})") for name, lookback in order]}
         for board in same:
             by_name = {(entry.name, entry.lookback): entry for entry in board.entries}
             for metric in _metrics(board):
-                heads.append(METRICS[metric] if board.horizon is None else f"{board.horizon} {METRICS[metric]}")
-                columns.append(_score_cells([by_name.get(who) for who in order], metric, task))
+                head = METRICS[metric] if board.horizon is None else f"{board.horizon} {METRICS[metric]}"
+                columns[head] = _score_cells([by_name.get(who) for who in order], metric, task)
         caption = (
             f"{dataset}, protocol {protocol}{_units(same[0])}: mean and standard deviation over seeds, best bold, "
             f"second underlined.{chance_note([metric for board in same for metric in _metrics(board)])}"
         )
-        tables.append(Table(caption, tuple(heads), tuple(zip(*columns, strict=True))))
+        tables.append(Table(caption, tuple(columns), tuple(zip(*columns.values(), strict=True))))
     return tables
 
 
