@@ -98,7 +98,7 @@ class Content:
     template: str
     """Its body, a file among the assets."""
     parts: Mapping[str, str | bool]
-    """Texts for the places of the template; True becomes the attribute that hides an empty section, False nothing."""
+    """Texts for the places of the template; True becomes the attribute that hides a section, as does an empty text."""
     lead: str = ""
     """HTML that goes before the tiles."""
     tiles: Sequence[Tile]

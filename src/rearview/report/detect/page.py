@@ -102,11 +102,8 @@ class DetectionSummary(Summary):
             template="detection.html",
             parts={
                 "segments": _segment_table(self),
-                "measures": self._measure_table().html("Measures against the labels"),
-                "no_measures": not self.measures,
+                "measures": self._measure_table().html("Measures against the labels") if self.measures else "",
                 "members": self._member_table().html("Members") if self.members else "",
-                "no_members": not self.members,
-                "no_training": not self.curves,
             },
             tiles=self._tiles(),
             scripts=SCRIPTS,
