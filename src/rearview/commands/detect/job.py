@@ -79,7 +79,7 @@ def judge(job: Job, rows: Rows, started: float) -> Outcome:
     """Judge rows with a detector that is fitted, and the result by labels where there are some."""
     detector = rows.detector
     detection = detect(detector.fitted, rows.panel)
-    assessment, about_labels = _compare(detection, rows.labels, detector.spec.lookback)
+    assessment, judged, about_labels = _compare(detection, rows.labels, detector.spec.lookback)
     notes = (*rows.notes, *detector.fitted.notes, *detection.notes, *_about_channels(job.file, rows), *about_labels)
     return Outcome(
         job=job,
@@ -88,7 +88,7 @@ def judge(job: Job, rows: Rows, started: float) -> Outcome:
         labels=rows.labels,
         assessment=assessment,
         found=_count_anomalies(detection),
-        judged=_compare_with_labels(detection, assessment, rows.labels),
+        judged=judged,
         notes=notes,
         findings=tuple(dict.fromkeys((*rows.panel.findings, *detector.findings))),
         fresh=rows.learned is not None,
@@ -110,13 +110,6 @@ def _count_anomalies(detection: Detection) -> str:
         f"{show(detection.panel.stamps[worst.peak])}{of}, "
         f"{_height(worst.score, float(detection.thresholds[worst.series]))}, carried by {carrier}."
     )
-
-
-def _compare_with_labels(detection: Detection, assessment: Assessment | None, labels: Labels | None) -> str:
-    if assessment is None or labels is None:
-        return ""
-    labelled = count_hits(labels == 1, detection.flags & ~np.isnan(labels), detection.stretches)
-    return _judgement(assessment, len(detection.segments), labelled)
 
 
 def _height(score: float, threshold: float) -> str:
@@ -159,20 +152,26 @@ def _share_of(part: int, whole: str) -> str:
     return f"{f'{part:,}' if part else 'none'} of {whole} {'are' if part > 1 else 'is'}"
 
 
-def _compare(detection: Detection, labels: Labels | None, slack: int) -> tuple[Assessment | None, list[str]]:
-    """Assess a detection by labels, with notes; labels that don't fit become a note, so that no detection is lost."""
+def _compare(detection: Detection, labels: Labels | None, slack: int) -> tuple[Assessment | None, str, list[str]]:
+    """(a detection assessed by labels, the result in a sentence, notes).
+
+    Labels that don't fit become a note, so that no detection is lost.
+    """
     if labels is None:
-        return None, []
+        return None, "", []
     try:
         assessment = assess_detection(detection, labels, slack)
     except InputError as problem:
-        return None, [str(problem)]
+        return None, "", [str(problem)]
+    labelled = count_hits(labels == 1, detection.flags & ~np.isnan(labels), detection.stretches)
+    judged = _judgement(assessment, len(detection.segments), labelled)
     if not assessment.anomalous:
-        return assessment, ["The labels mark no anomaly: recall, F1 and the areas do not exist."]
-    return assessment, [
+        return assessment, judged, ["The labels mark no anomaly: recall, F1 and the areas do not exist."]
+    note = (
         f"The point-adjusted F1 of {assessment.adjusted_f1:.3f} is edited by the labels; as many flags thrown at "
         f"random get {assessment.adjusted_f1_by_chance:.3f}."
-    ]
+    )
+    return assessment, judged, [note]
 
 
 def _about_channels(file: str, rows: Rows) -> list[str]:

@@ -96,11 +96,8 @@ def components(
     stamps = to_wall_time(np.concatenate([panel.stamps[begin:end], final.stamps[series]]), panel.layout)
     spread = float(np.nanstd(line))
     drawn = [_trend(parts, stamps, end - begin)]
-    drawn += [
-        one
-        for season, profile in parts.profiles.items()
-        if np.ptp(profile) > SHOWN * spread and (one := _season(profile, season, stamps, panel)) is not None
-    ]
+    shown = {season: profile for season, profile in parts.profiles.items() if np.ptp(profile) > SHOWN * spread}
+    drawn += [_season(profile, season, stamps, panel) for season, profile in shown.items()]
     if shifts is not None and effects is not None:
         horizon = final.forecasts.mean.shape[-1]
         count = (len(inputs[0].past) if inputs else 0) + horizon
@@ -151,7 +148,7 @@ def _trend(parts: Decomposition, stamps: NDArray[np.generic], border: int) -> Co
                      stamps[kept], (), trend[kept])  # fmt: skip
 
 
-def _season(profile: Array, season: int, stamps: NDArray[np.generic], panel: Panel) -> Component | None:
+def _season(profile: Array, season: int, stamps: NDArray[np.generic], panel: Panel) -> Component:
     """The profile of a season, its phases named by the calendar and put in its order."""
     title, names, order = _phases(season, stamps[:season], panel)
     values = profile[order]

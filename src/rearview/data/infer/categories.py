@@ -129,10 +129,8 @@ def _read_levels(table: Table, name: str) -> tuple[NDArray[np.int64], list[str]]
     cells = ["" if cell.lower() in missing else cell for cell in cell_texts(table.fetch(name))]
     words, codes, counts = np.unique(np.array(cells), return_inverse=True, return_counts=True)
     order = np.lexsort((words, -counts, words != ""))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
     found = [str(words[place]) for place in order]
-    numbers = rank[codes.reshape(-1)]
+    numbers = np.argsort(order)[codes.reshape(-1)]
     return np.where((numbers == 0) & (found[0] == ""), -1, numbers), found
 
 

@@ -35,10 +35,8 @@ def read_series(table: Table, id_columns: tuple[str, ...]) -> tuple[Indices, tup
         more, words = _read_ids(table, name)
         joint, first, inverse = np.unique(codes * len(words) + more, return_index=True, return_inverse=True)
         order = np.argsort(first)
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
         ids = [f"{ids[both // len(words)]}{JOIN}{words[both % len(words)]}" for both in joint[order].tolist()]
-        codes = rank[inverse.reshape(-1)]
+        codes = np.argsort(order)[inverse.reshape(-1)]
     return codes, tuple(ids)
 
 

@@ -29,21 +29,18 @@ _SAMPLE_RECORDS = 200
 _SEPARATORS = (",", ";", "\t", "|")
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_FOREIGN = {
-    b"FEA1": "an old feather file",
-    b"%PDF": "a PDF document",
-    b"<!DOCTYPE": "a web page",
-    b"<!doctype": "a web page",
-    b"<html": "a web page",
-    b"<?xml": "an XML document",
-    b"\x89HDF": "an HDF5 file",
-    b"SQLite format": "an SQLite database",
-    b"\x93NUMPY": "a numpy array",
-    b"INSERT INTO": "an SQL script",
-    b"CREATE TABLE": "an SQL script",
-    b"-- MySQL dump": "an SQL script",
-    b"\x28\xb5\x2f\xfd": "a zstd archive",
+_FOREIGN: dict[str, bytes | tuple[bytes, ...]] = {
+    "an old feather file": b"FEA1",
+    "a PDF document": b"%PDF",
+    "a web page": (b"<!DOCTYPE", b"<!doctype", b"<html"),
+    "an XML document": b"<?xml",
+    "an HDF5 file": b"\x89HDF",
+    "an SQLite database": b"SQLite format",
+    "a numpy array": b"\x93NUMPY",
+    "an SQL script": (b"INSERT INTO", b"CREATE TABLE", b"-- MySQL dump"),
+    "a zstd archive": b"\x28\xb5\x2f\xfd",
 }
+"""Files of other kinds, and what they begin with."""
 _RULE = re.compile(rb"(?m)^[ |+]*[-=]{3,}[-=:|+ ]{2,}$")
 """A line that is drawn between rows, as database shells and lists do."""
 _BORDERS = re.compile(rb"(?m)^ *\|(.*)\| *$")
@@ -313,8 +310,8 @@ def _read_sample(path: Path, file: BinaryIO) -> tuple[bytes, bool]:
 
 
 def _refuse_foreign(path: Path, start: bytes) -> None:
-    for mark, kind in _FOREIGN.items():
-        if start.startswith(mark):
+    for kind, marks in _FOREIGN.items():
+        if start.startswith(marks):
             raise InputError(f"{path} is {kind}, not a text table; {_REMEDY}.")
     if b"\x00" in start and not start.startswith(_UTF16_MARKS) and _find_utf16(start) is None:
         raise InputError(f"{path} is not a text table (it holds zero bytes); {_REMEDY}.")
