@@ -36,7 +36,7 @@ def summary(*entities: EntityView, **changed) -> DetectionSummary:
         "version": "0.1.0",
         "device": "cpu",
         "seconds": 3.0,
-        "data": DataFacts("pumps.csv", 60, 1, 2, "1 hour", "2024-01-01", "2024-01-03", 0.0, 480),
+        "data": DataFacts((("Source", "pumps.csv"), ("Rows", "60")), 1, 2, "1 hour"),
         "channels": (ODD, *(f"c{n}" for n in range(1, held[0].values.shape[1]))),
         "entities": held,
         "measures": {"AUC-PR": (0.5, "average precision"), "F1": (float("nan"), "at the threshold")},

@@ -13,6 +13,7 @@ from rearview.core.wording import listing, quantity
 from rearview.data.infer.timestamps import show_ends
 from rearview.data.panel import Panel
 from rearview.estimators.options import Attention
+from rearview.report.common import text
 from rearview.report.common.summary import Curve, DataFacts
 from rearview.tasks.plan import GIVEN, Choice, Choices, Plan
 from rearview.train import History
@@ -65,19 +66,21 @@ def data_facts(panel: Panel) -> DataFacts:
     """The data in numbers."""
     first, last = show_ends(panel)
     zone = f" ({panel.layout.timezone})" if panel.layout.timezone else ""
-    return DataFacts(
-        source=panel.layout.source,
-        rows=len(panel.values),
-        series=panel.series,
-        columns=len(panel.columns),
-        step=panel.step.words(),
-        first=first,
-        last=last,
-        missing_share=0.0 if panel.observed is None else 1 - float(panel.observed.mean()),
-        memory=panel.values.nbytes,
-        time_name=f"{panel.layout.time_col}{zone}",
-        value_name=measure_name(panel) or ("value" if panel.layout.form == "long" else ""),
-    )
+    missing = 0.0 if panel.observed is None else 1 - float(panel.observed.mean())
+    facts = {
+        "Source": panel.layout.source,
+        "Rows": f"{len(panel.values):,}",
+        "Series": f"{panel.series:,}",
+        "Columns": f"{len(panel.columns):,}",
+        "Step": panel.step.words(),
+        "First stamp": first,
+        "Last stamp": last,
+        "Missing cells": text.percent(missing) if missing else "none",
+        "In memory": text.memory(panel.values.nbytes),
+    }
+    value_name = measure_name(panel) or ("value" if panel.layout.form == "long" else "")
+    time_name = f"{panel.layout.time_col}{zone}"
+    return DataFacts(tuple(facts.items()), panel.series, len(panel.columns), facts["Step"], time_name, value_name)
 
 
 def measure_name(panel: Panel) -> str:

@@ -196,12 +196,6 @@ def resolve(table: Table, options: ReadOptions) -> Reading:
     if table.id_names:
         options = _name_series(table, options)
         findings.append(Finding("inferred", "layout", 0, "Long layout: each file is a series."))
-    if table.guessed_encoding is not None:
-        message = (
-            f"The file is not in UTF-8 and was read as {table.guessed_encoding}, which is a guess; save it in UTF-8 if "
-            "a name looks wrong."
-        )
-        findings.append(Finding("inferred", "encoding", 0, message))
     try:
         return _resolve(table, options, problems, findings)
     except InputError as error:

@@ -72,7 +72,11 @@ def read_rows(job: Job, say: Callable[[str], None]) -> Rows:
     if job.model is not None:
         detector = Detector.load(job.model, device=job.options.device)
         detector.reading = detector.reading.override(job.options.read_options())
-        panel, labels = _read_new(job, detector)
+        if labelled_arrays.is_array_file(Path(job.file)):
+            arrays = labelled_arrays.read(Path(job.file))
+            return Rows(detector, detector.read_new(arrays.test)[0], arrays.labels, None)
+        panel, labels = detector.read_new(job.file, job.labels)
+        _check_labels(job, detector, panel, labels)
         return Rows(detector, panel, labels, None)
     detector = _new_detector(job)
     notes: tuple[str, ...] = ()
@@ -144,15 +148,6 @@ def _read_arrays(job: Job) -> LabelledArrays:
             f"{job.file} has no channel {unknown[0]!r}, which --drop names; it has {', '.join(arrays.test.columns)}."
         )
     return arrays
-
-
-def _read_new(job: Job, detector: Detector) -> tuple[Panel, Labels | None]:
-    if labelled_arrays.is_array_file(Path(job.file)):
-        arrays = labelled_arrays.read(Path(job.file))
-        return detector.read_new(arrays.test)[0], arrays.labels
-    panel, labels = detector.read_new(job.file, job.labels)
-    _check_labels(job, detector, panel, labels)
-    return panel, labels
 
 
 def _check_labels(job: Job, detector: Detector, panel: Panel, labels: Labels | None) -> None:

@@ -407,12 +407,11 @@ def read_csv(dialect: Dialect, text_columns: Collection[str], decimal: str | Non
         separator=dialect.separator,
         decimal_comma=dialect.decimal_comma,
         comma_groups=comma_groups,
-        guessed_encoding=dialect.guessed_encoding,
         numeric=frozenset(numeric),
         decimal=decimal,
         surplus=surplus,
         reopen=lambda text_columns, _: read_csv(dialect, text_columns, decimal),
-        notes=tuple(_describe_header(dialect)),
+        notes=tuple(_describe_dialect(dialect)),
     )
 
 
@@ -435,8 +434,8 @@ def _unguard(cell: str | None) -> str | None:
     return cell.removeprefix("=")[1:-1] if guarded and cell else cell
 
 
-def _describe_header(dialect: Dialect) -> Iterator[tuple[str, str]]:
-    """What was inferred of the lines above the rows."""
+def _describe_dialect(dialect: Dialect) -> Iterator[tuple[str, str]]:
+    """What was inferred of the lines above the rows, and of the encoding."""
     above = [line for line in dialect.above if line.strip(f"{dialect.separator} ")]
     if above and not re.fullmatch("(?i)sep=.", above[0]):
         many = f"{len(dialect.above)} lines" if len(dialect.above) > 1 else "1 line"
@@ -445,6 +444,9 @@ def _describe_header(dialect: Dialect) -> Iterator[tuple[str, str]]:
         yield "header", f"The header has two lines; the columns are called {listing(dialect.names)}."
     if not dialect.header and len(dialect.names) > 1:
         yield "header", f"There is no header; the columns are called {listing(dialect.names)}."
+    if dialect.guessed_encoding is not None:
+        guess = f"was read as {dialect.guessed_encoding}, which is a guess"
+        yield "encoding", f"The file is not in UTF-8 and {guess}; save it in UTF-8 if a name looks wrong."
 
 
 def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> tuple[Frame, tuple[tuple[int, int], ...]]:

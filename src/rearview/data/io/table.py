@@ -46,8 +46,6 @@ class Table:
     """All numbers of a text file are written with a decimal comma."""
     comma_groups: bool = False
     """A cell such as 1,234.5 of a text file shows that its commas stand between thousands."""
-    guessed_encoding: str | None = None
-    """The encoding that was assumed for a text file that does not show one."""
     numeric: frozenset[str] = frozenset()
     """Columns of a text file that were read as numbers, not as they are written."""
     index_levels: frozenset[str] = frozenset()

@@ -76,7 +76,7 @@ def _render(summary: Summary, content: Content) -> str:
             "style": _asset("report.css"),
             "headline": content.lead + _headline(content.tiles),
             "body": fill(content.template, {"training": _training(summary.curves), **content.parts}),
-            "facts": _definitions("facts", summary.data.lines()),
+            "facts": _definitions("facts", summary.data.facts),
             "findings": _findings(summary.findings),
             "settings": _settings(summary.settings),
             "notes": _notes((*summary.notes, *content.left_off)),

@@ -207,6 +207,10 @@ def _fit(rows: list[int], channels: int, budget: int) -> tuple[int, int, tuple[s
 
 def _encode_entity(entity: EntityView, rows: Rows, channels: int, axes: StampAxes) -> dict[str, object]:
     largest = np.argsort(-entity.shares, kind="stable")[:channels].tolist()
+    slider: dict[str, object] | None = None
+    if (levels := try_levels(entity)) is not None:
+        counts = {name: getattr(levels, name).tolist() for name in ("alarms", "rows", "found")}
+        slider = {"run": BELOW, "at": round_digits(levels.thresholds), **counts}
 
     def at(row: int) -> int:
         return int(np.searchsorted(rows, row))
@@ -231,16 +235,8 @@ def _encode_entity(entity: EntityView, rows: Rows, channels: int, axes: StampAxe
         "rows": len(entity.stamps),
         "days": count_days(entity),
         "join": entity.join,
-        "levels": _encode_levels(entity),
+        "levels": slider,
     }
-
-
-def _encode_levels(entity: EntityView) -> dict[str, object] | None:
-    levels = try_levels(entity)
-    if levels is None:
-        return None
-    counts = {name: getattr(levels, name).tolist() for name in ("alarms", "rows", "found")}
-    return {"run": BELOW, "at": round_digits(levels.thresholds), **counts}
 
 
 def _segment_table(summary: DetectionSummary) -> str:

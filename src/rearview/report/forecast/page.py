@@ -219,16 +219,16 @@ def _worst_series(series: Sequence[SeriesView]) -> Table:
     rows = []
     for view in worst:
         look, errors = view.outlook, view.errors
-        ahead = [text.ABSENT] * 2 if look is None else [text.number(look.mean), _range(look.low, look.high)]
+        ahead = [text.ABSENT] * 2
+        if look is not None:
+            bounded = math.isfinite(look.high - look.low)
+            likely = " to ".join(text.column([look.low, look.high])) if bounded else text.ABSENT
+            ahead = [text.number(look.mean), likely]
         measures = [math.nan] * 2 if errors is None else [errors.mase, errors.against_naive]
         rows.append((Cell(view.id), *map(Cell, ahead), *(Cell(text.number(one)) for one in measures)))
     caption = "Series, the largest errors first"
     caption += f", {MOST_LISTED} of {len(series):,}." if len(series) > MOST_LISTED else "."
     return Table(caption, ("Series", "Forecast, mean", "Likely range", "MASE", "MAE over naive"), tuple(rows))
-
-
-def _range(low: float, high: float) -> str:
-    return " to ".join(text.column([low, high])) if math.isfinite(high - low) else text.ABSENT
 
 
 def _leaderboard(candidates: Sequence[Standing]) -> Table:
