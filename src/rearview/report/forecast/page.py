@@ -8,7 +8,7 @@ weights is one byte between the lowest and the highest number of its colours: mo
 
 import base64
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -38,14 +38,15 @@ SCRIPTS = (
     "figures.js", "plots.js", "choice.js", "charts.js", "parts.js", "looks.js", "values.js", "picker.js", "board.js",
     "copy.js", "report.js",
 )  # fmt: skip
-MEASURES: tuple[tuple[str, str, Callable[[Score], float]], ...] = (
-    ("MSE", "mean squared error", lambda score: score.mse),
-    ("MAE", "mean absolute error", lambda score: score.mae),
-    ("MASE", "absolute error over the naive error in training", lambda score: score.mase),
-    ("sMAPE", "symmetric percentage error", lambda score: score.smape),
-    ("RMSSE", "root squared error over the naive error in training", lambda score: score.rmsse),
-    ("Pinball", "quantile loss of the intervals", lambda score: score.pinball),
-)
+MEASURES = {
+    "MSE": "mean squared error",
+    "MAE": "mean absolute error",
+    "MASE": "absolute error over the naive error in training",
+    "sMAPE": "symmetric percentage error",
+    "RMSSE": "root squared error over the naive error in training",
+    "Pinball": "quantile loss of the intervals",
+}
+"""Measures of a score, each with its meaning; the field has the name in lower case."""
 SCORED = "Backtest scores over all series and windows. Lower is better; coverage is best near its level. Best in bold."
 MOST_LISTED = 10
 """Series in the summary in Markdown."""
@@ -192,8 +193,8 @@ def _tabulate_scores(scores: Sequence[Score], unlike_units: bool) -> Table:
     """The measures that could be computed, a column each."""
     meanings: dict[str, str] = {}
     columns = [[Cell(score.model, "baseline" if score.is_baseline else "") for score in scores]]
-    for name, meaning, measure in MEASURES:
-        values = [measure(score) for score in scores]
+    for name, meaning in MEASURES.items():
+        values: list[float] = [getattr(score, name.lower()) for score in scores]
         if any(map(math.isfinite, values)) and not (unlike_units and name in PLAIN):
             words = text.column(values)
             best = words[min(range(len(values)), key=lambda row: (not math.isfinite(values[row]), values[row]))]
