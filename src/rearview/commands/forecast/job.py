@@ -240,7 +240,7 @@ def plan(job: Job, folder: Path, listener: Listener, started: float | None = Non
     for name in job.names:
         if name not in PORTFOLIOS:
             models.claims(name)  # a wrong name is refused before anything is read or said
-    table = open_source(job.table or job.file, job.reading)
+    table = open_source(job.file if job.table is None else job.table, job.reading)
     whole = read_panel(table, job.reading)
     named = job.reading.target is not None or job.reading.target_col is not None
     panel = drop_empty_targets(whole, named=named)
