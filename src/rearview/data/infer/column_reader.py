@@ -8,17 +8,8 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError
 from rearview.core.wording import name_with_verb, plural
+from rearview.data.infer import number_text
 from rearview.data.infer.layout import Roles
-from rearview.data.infer.number_text import (
-    FILL_GAP,
-    LARGEST,
-    DoubtfulColumn,
-    Notation,
-    TextColumn,
-    find_notation,
-    parse_column,
-    read_numbers,
-)
 from rearview.data.infer.problems import Problem, Problems, Repair
 from rearview.data.infer.row_order import Indices, RowOrder
 from rearview.data.infer.timestamps import infer_kind
@@ -94,8 +85,8 @@ class ColumnReader:
     def raw(self, name: str) -> NDArray[np.float64]:
         """A column as it stands in the table; cells that are no numbers are problems, and missing."""
         try:
-            return read_numbers(self.table, name, self.problems, fills=self.sentinels == "auto")
-        except TextColumn as text:
+            return number_text.read_numbers(self.table, name, self.problems, fills=self.sentinels == "auto")
+        except number_text.TextColumn as text:
             if not any(one.what == "text" and one.column == name for one in self.problems.met):
                 self.problems.add(Problem("text", str(text), column=name, flag=text.flag))
             return np.full(len(self.table.fetch(name)), np.nan)
@@ -120,7 +111,7 @@ class ColumnReader:
         """A column; values too large for float32 are a problem, and missing, and those too near one another are one."""
         low, high = float(np.fmin.reduce(column, initial=np.nan)), float(np.fmax.reduce(column, initial=np.nan))
         where = f"{self.table.source}: column {name!r}"
-        if max(-low, high) > LARGEST:
+        if max(-low, high) > number_text.LARGEST:
             message = f"{where} holds values too large for float32 ({low:g} to {high:g}); give it in a larger unit."
             self.problems.add(Problem("infinite", message, column=name))
             return np.full_like(column, np.nan)
@@ -180,7 +171,7 @@ class ColumnReader:
 
     def _notation_findings(self) -> list[Finding]:
         """How numbers are written, where it is not with a decimal point and nothing else."""
-        notations = {name: find_notation(self.table, name) for name in self.roles.numeric}
+        notations = {name: number_text.find_notation(self.table, name) for name in self.roles.numeric}
         commas = {name: one for name, one in notations.items() if one is not None and not one.thousands}
         grouped = {name: one for name, one in notations.items() if one is not None and one.thousands}
         findings = []
@@ -204,7 +195,7 @@ class ColumnReader:
         column = self.table.fetch(name)
         if column.dtype.is_numeric() or column.dtype.is_temporal() or column.is_null().all():
             return []
-        parsed = parse_column(self.table, name)
+        parsed = number_text.parse_column(self.table, name)
         shown = {cell: f"{parsed.numbers[row]:.12g}" for row, cell in parsed.dressed}
         if not shown:
             return []
@@ -215,13 +206,13 @@ class ColumnReader:
         return [Repair("repaired", "notation", len(shown), message, self.table.place(row), name, cell, shown[cell])]
 
 
-def _text_problem(table: Table, name: str) -> TextColumn | None:
+def _text_problem(table: Table, name: str) -> number_text.TextColumn | None:
     """Why a column can't be read as numbers, where no cell of it is one."""
     if table.fetch(name).dtype.is_numeric():
         return None
     try:
-        read_numbers(table, name)
-    except TextColumn as problem:
+        number_text.read_numbers(table, name)
+    except number_text.TextColumn as problem:
         return problem
     except InputError:
         return None
@@ -231,13 +222,13 @@ def _text_problem(table: Table, name: str) -> TextColumn | None:
 def _is_mere_text(table: Table, name: str) -> bool:
     """Whether a column is text, and not lists, stamps (a better time?) or numbers in a doubtful notation."""
     problem = _text_problem(table, name)
-    if problem is None or isinstance(problem, DoubtfulColumn):
+    if problem is None or isinstance(problem, number_text.DoubtfulColumn):
         return False
     column = table.fetch(name)
     return not column.dtype.is_nested() and infer_kind(column) != "stamps"
 
 
-def _example(notations: dict[str, Notation]) -> str:
+def _example(notations: dict[str, number_text.Notation]) -> str:
     first = next(iter(notations.values()))
     return f"{first.example!r} is read as {first.plain(first.example)}"
 
@@ -294,7 +285,7 @@ def _fill_cells(column: NDArray[np.float64], bounds: NDArray[np.int64]) -> NDArr
     many = np.add.reduceat(huge.astype(np.int64), bounds[:-1])
     others = np.add.reduceat((~huge & ~np.isnan(column)).astype(np.int64), bounds[:-1])
     same = lowest == np.maximum.reduceat(np.where(huge, size, 0.0), bounds[:-1])
-    apart = (lowest >= FILL_GAP * highest) & ((many < others) | (same & (others >= FEW)))
+    apart = (lowest >= number_text.FILL_GAP * highest) & ((many < others) | (same & (others >= FEW)))
     cells = huge & np.repeat(apart, np.diff(bounds))
     return cells if cells.any() else None
 

@@ -39,12 +39,12 @@ class StrayRow:
 def find_stray_rows(table: Table, time: str, bad: Sequence[BadStamp], left_out: Sequence[str] = ()) -> list[StrayRow]:
     """Those of the rows without a stamp that are no observations; columns that are `left_out` have no say."""
     others = [name for name in table.names if name != time and name not in (*table.id_names, *left_out)]
-    numbers = [one.row for one in bad]
+    rows, numbers = len(table), [one.row for one in bad]
     cells = {name: table.fetch(name)[numbers].to_list() for name in others}
     stray: list[StrayRow] = []
     gone = set(numbers)
     leading, trailing = set(table.starts), set()
-    for end in (*table.starts[1:], len(table)):
+    for end in (*table.starts[1:], rows):
         while end - 1 in gone:
             end -= 1
             trailing.add(end)
@@ -64,7 +64,7 @@ def find_stray_rows(table: Table, time: str, bad: Sequence[BadStamp], left_out: 
             stray.append(StrayRow(one.row, "total", words))
         elif one.row in trailing and one.value and not any(map(_has_number, filled.values())):
             stray.append(StrayRow(one.row, "remark", one.value))
-        elif one.row == len(table) - 1 and not one.value and _is_sum(table, one.row, filled):
+        elif one.row == rows - 1 and not one.value and _is_sum(table, one.row, filled):
             stray.append(StrayRow(one.row, "total", next(iter(filled.values()))))
     return stray
 
