@@ -79,14 +79,7 @@ class ResultsSummary(Summary):
                 "missing": _list_missing(self.coverage) if any(one.by_protocol for one in self.coverage) else "",
                 "rows": "".join(_download(name, content) for name, content in self.files),
             },
-            lead="".join(
-                _lead(name, title, table)
-                for name, title, table in (
-                    ("answers", ANSWERS, self.answers),
-                    ("controls-held", CONTROLS, self.controls),
-                )
-                if table.rows
-            ),
+            lead=_lead("answers", ANSWERS, self.answers) + _lead("controls-held", CONTROLS, self.controls),
             tiles=self._tiles(),
             plotly=False,
             scripts=SCRIPTS,
@@ -199,6 +192,9 @@ def _show_standing(standing: Standing) -> str:
 
 
 def _lead(name: str, title: str, table: Table) -> str:
+    """A table before all others; nothing where it has no rows."""
+    if not table.rows:
+        return ""
     heading = f'<h2 id="{name}-title">{escape(title)}</h2>'
     return f'<section id="{name}" class="whole" aria-labelledby="{name}-title">{heading}{table.html()}</section>'
 
