@@ -70,7 +70,7 @@ def study_command(
             f"{out} holds no {size} run of {name}; leave out --compare to make one"
             f"{'' if full else ', or add --full to see those of the full size'}."
         )
-    table = tabulate(study, runs)
+    table = tabulate_runs(study, runs)
     rows = [table.heads, *([cell.text for cell in row] for row in table.rows)]
     print_lines([*align(rows, right=range(1, len(table.heads))), "", verdict(study, runs)])
     page = write(out / f"{name}.html", summarise(study, runs, table, command, warnings))
@@ -88,7 +88,7 @@ def select(study: Study, runs: Sequence[StoredRun], size: str, arms: Sequence[st
     return sorted(chosen, key=lambda run: (order.index(run.row.arm), run.row.seed))
 
 
-def tabulate(study: Study, runs: Sequence[StoredRun]) -> Table:
+def tabulate_runs(study: Study, runs: Sequence[StoredRun]) -> Table:
     """One line for each run: its measures, what the paper says, what it took."""
     columns: dict[str, list[str]] = {}
     for name, heading in study.shown.items():

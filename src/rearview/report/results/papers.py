@@ -19,17 +19,17 @@ from rearview.report.results.tables import candidate, chance_note
 VERDICTS = ("reproduced", "better", "worse", "differs by run", "not comparable")
 
 
-def judge_numbers(besides: Sequence[Comparison]) -> Counter[str]:
+def judge_numbers(comparisons: Sequence[Comparison]) -> Counter[str]:
     """Distinct printed numbers by the verdict of every run that compares with them, or where runs disagree."""
-    by_number = group_by(besides, lambda one: id(one.number))
+    by_number = group_by(comparisons, lambda one: id(one.number))
     verdicts = [{one.verdict for one in same} for same in by_number.values()]
     return Counter(each.pop() if len(each) == 1 else "differs by run" for each in verdicts)
 
 
-def tally_table(besides: Sequence[Comparison]) -> Table:
+def tally_table(comparisons: Sequence[Comparison]) -> Table:
     """The distinct printed numbers of each table by verdict under each protocol of ours, and the runs behind it."""
     rows = []
-    for (table, protocol), same in group_by(besides, lambda one: (one.table, one.protocol)).items():
+    for (table, protocol), same in group_by(comparisons, lambda one: (one.table, one.protocol)).items():
         counts = judge_numbers(same)
         off = [abs(one.difference) for one in same if one.difference is not None]
         runs = len({row for one in same for row in one.rows})
@@ -44,9 +44,9 @@ def tally_table(besides: Sequence[Comparison]) -> Table:
     return Table(caption, heads, tuple(rows), frozenset({1}))
 
 
-def number_table(besides: Sequence[Comparison]) -> Table:
+def number_table(comparisons: Sequence[Comparison]) -> Table:
     """Ours beside every printed number that a run stands beside, and what guessing gets where that is something."""
-    guessed = any(one.chance for one in besides)
+    guessed = any(one.chance for one in comparisons)
     rows = tuple(
         (
             candidate(one.label),
@@ -63,7 +63,7 @@ def number_table(besides: Sequence[Comparison]) -> Table:
             Cell(one.verdict, "(smaller budget)" if one.shortfall else ""),
             Cell(one.protocol),
         )
-        for one in besides
+        for one in comparisons
     )
     chance = ("By chance",) if guessed else ()
     heads = ("Run", "Table", "Block", "Ours", "Seeds", *chance, "Printed", "Difference", "Verdict", "Our protocol")
@@ -77,11 +77,13 @@ def measure(one: Comparison) -> str:
     return METRICS.get(one.metric, one.metric.upper())
 
 
-def protocol_table(sided: Sequence[ProtocolContrast]) -> Table:
+def protocol_table(protocol_contrasts: Sequence[ProtocolContrast]) -> Table:
     """The same run under several protocols: how much of a number is a habit's."""
-    names = list(dict.fromkeys(sorted((p for one in sided for p in one.scores), key=lambda p: (p != "clean", p))))
+    names = list(
+        dict.fromkeys(sorted((p for one in protocol_contrasts for p in one.scores), key=lambda p: (p != "clean", p)))
+    )
     rows = []
-    for one in sided:
+    for one in protocol_contrasts:
         base = one.scores.get("clean")
         cells = []
         for protocol in names:

@@ -29,7 +29,7 @@ _DIGEST = re.compile(r"more \(([0-9a-f]{4})\)$")
 
 
 def leaderboard_table(
-    board: Board, besides: Sequence[Comparison] = (), overlapping: Set[RunRow] = frozenset()
+    board: Board, comparisons: Sequence[Comparison] = (), overlapping: Set[RunRow] = frozenset()
 ) -> Table:
     """One block: place, measures, seeds, cost, and what papers print for the same run.
 
@@ -39,7 +39,7 @@ def leaderboard_table(
     metrics = _metrics(board)
     # The measure that stands beside the papers' numbers.
     compared = next(iter(board.task.printed.values()), board.task.deciding_measure(board.protocol))
-    printed = _printed_numbers(compared, entries, besides)
+    printed = _printed_numbers(compared, entries, comparisons)
     waited = ["\u00a0*" if overlaps(entry, overlapping) else "" for entry in entries]
     durations = [_cost(entry, "train_seconds", text.duration) for entry in entries]
     columns = {
@@ -371,9 +371,9 @@ def _score_cells(entries: Sequence[Entry | None], metric: str, task: Task) -> li
     return [replace(cell, mark="") for cell in cells] if metric in task.chance.values() else cells
 
 
-def _printed_numbers(metric: str, entries: Sequence[Entry], besides: Sequence[Comparison]) -> list[str]:
+def _printed_numbers(metric: str, entries: Sequence[Entry], comparisons: Sequence[Comparison]) -> list[str]:
     """The papers' numbers for each entry, by the measure that is compared."""
-    compared = (one for one in besides if one.metric == metric and one.printed is not None)
+    compared = (one for one in comparisons if one.metric == metric and one.printed is not None)
     by_row = group_by(compared, lambda one: id(one.rows[0]))
     printed = []
     for entry in entries:
