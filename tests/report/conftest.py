@@ -81,7 +81,7 @@ def seven() -> ForecastSummary:
         device="cpu",
         seconds=83.4,
         series=tuple(views),
-        data=DataFacts("load data.csv", 17520, 1, 7, "1 hour", "2022-03-31 16:00", "2024-03-17 15:00", 0.0123, 490560),
+        data=DataFacts((("Source", "load data.csv"), ("Rows", "17,520"), ("Missing cells", "1.2 %")), 1, 7, "1 hour"),
         scores=(
             Score("patchtst", 0.4213, 0.4411, 0.7122, 8.312, 0.8012, 0.1533, {80.0: 0.784, 95.0: 0.943}),
             Score(
@@ -158,7 +158,7 @@ def odd() -> ForecastSummary:
         device="cuda <0>",
         seconds=4000.0,
         series=tuple(views),
-        data=DataFacts("<odd> & 'strange'.csv", 26250, 300, 1, "1", "1000", "1172", 0.0, 105000, "t <i>"),
+        data=DataFacts((("Source", "<odd> & 'strange'.csv"),), 300, 1, "1", "t <i>"),
         scores=(Score("<b>net</b>", nan, nan, nan, nan, nan),),
         findings=(Finding("warning", "<u>names", 3, "Column '<script>' is odd."),),
         settings={"<Model>": {"<name>": ("<value>", "<reason>")}},

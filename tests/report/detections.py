@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from rearview.estimators.detect.segments import Segment
 from rearview.report.common.summary import Curve, DataFacts
-from rearview.report.detect.page import DetectionSummary, EntityView, SegmentView
+from rearview.report.detect.page import DetectionSummary, EntityView
 
 ODD = "</script><b>valve & co</b>"
 
@@ -19,7 +20,7 @@ def entity(name: str = "pump", rows: int = 60, channels: int = 2) -> EntityView:
         values=rng.normal(size=(rows, channels)),
         score=score,
         threshold=2.0,
-        segments=(SegmentView(first, first + 3, first + 1, float(score[first + 1]), ((1, 0.75), (0, 0.25))),),
+        segments=(Segment(0, first, first + 3, first + 1, float(score[first + 1]), ((1, 0.75), (0, 0.25))),),
         shares=np.linspace(1, 2, channels) / np.linspace(1, 2, channels).sum(),
         labels=((first, first + 5),),
     )
@@ -35,7 +36,7 @@ def summary(*entities: EntityView, **changed) -> DetectionSummary:
         "version": "0.1.0",
         "device": "cpu",
         "seconds": 3.0,
-        "data": DataFacts("pumps.csv", 60, 1, 2, "1 hour", "2024-01-01", "2024-01-03", 0.0, 480),
+        "data": DataFacts((("Source", "pumps.csv"), ("Rows", "60")), 1, 2, "1 hour"),
         "channels": (ODD, *(f"c{n}" for n in range(1, held[0].values.shape[1]))),
         "entities": held,
         "measures": {"AUC-PR": (0.5, "average precision"), "F1": (float("nan"), "at the threshold")},

@@ -92,7 +92,7 @@ def test_names_from_the_data_add_no_tags(plain: str, strange: str):
 
 def test_text_from_the_data_is_shown_as_it_is(odd: ForecastSummary, strange: str):
     text = Page(strange).text
-    shown = [odd.title, odd.verdict, odd.command, odd.device, odd.data.source, odd.findings[0].what]
+    shown = [odd.title, odd.verdict, odd.command, odd.device, odd.data.facts[0][1], odd.findings[0].what]
     shown += [odd.findings[0].message, "<Model>", "<name>", "<value>", "<reason>"]
     assert [piece for piece in shown if piece not in text] == []
 

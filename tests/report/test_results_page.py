@@ -70,7 +70,7 @@ def test_what_failed_of_other_tasks_is_listed_beside_it_and_counted_nowhere(dete
     store.append(path, replace(one, **nothing, status="failed", problem="it was made before"))
     broken = summarise(read([str(path)]), "rearview report detected.csv")
     assert broken.boards == detected.boards
-    assert broken.besides == detected.besides
+    assert broken.comparisons == detected.comparisons
     assert len(broken.failures) == 1
     told = section(render(broken), "failed")
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall("<t[hd].*?</t[hd]>", told.partition("<tbody>")[2])]
@@ -199,7 +199,7 @@ def test_a_page_about_results_is_small(page: str):
 
 def test_ours_and_printed_are_tallied_by_table(page: str, summary: ResultsSummary):
     told = section(page, "papers")
-    mine = [one for one in summary.besides if (one.table, one.protocol) == ("rbca:T1", "clean")]
+    mine = [one for one in summary.comparisons if (one.table, one.protocol) == ("rbca:T1", "clean")]
     counted = papers.judge_numbers(mine)
     assert 0 < counted.total() == len({id(one.number) for one in mine})
     short = len({id(one.number) for one in mine if one.shortfall})
@@ -207,7 +207,7 @@ def test_ours_and_printed_are_tallied_by_table(page: str, summary: ResultsSummar
     words = (counted.total(), *(counted[verdict] for verdict in papers.VERDICTS), runs, short)
     cells = "".join(f"<td>{count}</td>" for count in words)
     assert re.search(rf'rbca:T1</th><td class="words">clean</td>{cells}<td>\d+\.\d %</td>', told)
-    assert told.count('<i class="dot ') == sum(one.difference is not None for one in summary.besides)
+    assert told.count('<i class="dot ') == sum(one.difference is not None for one in summary.comparisons)
 
 
 def test_a_printed_number_is_reproduced_once_and_by_every_run(tmp_path: Path):
@@ -216,7 +216,7 @@ def test_a_printed_number_is_reproduced_once_and_by_every_run(tmp_path: Path):
         training = json.dumps({"batch": batch, "epochs": 100})
         store.append(path, small_results.row(training=training, mse=mse, mae=0.4))
     found = summarise(read([str(path)]), "")
-    mine = [one for one in found.besides if one.table == "rbca:T1"]
+    mine = [one for one in found.comparisons if one.table == "rbca:T1"]
     assert sorted((one.metric, one.verdict) for one in mine) == [
         ("mae", "reproduced"), ("mae", "reproduced"), ("mae", "reproduced"),
         ("mse", "reproduced"), ("mse", "reproduced"), ("mse", "worse"),
@@ -355,7 +355,7 @@ def test_what_was_left_out_or_mixed_is_reported(summary: ResultsSummary, page: s
 
 
 def test_classification_stands_beside_its_paper(summary: ResultsSummary):
-    found = [one for one in summary.besides if one.number.kind == "classification"]
+    found = [one for one in summary.comparisons if one.number.kind == "classification"]
     assert {one.number.dataset for one in found} == {"ArticularyWordRecognition", "Epilepsy"}
     softmax = next(one for one in found if one.label.endswith("softmax"))
     assert softmax.number.value == 0.98
@@ -474,7 +474,7 @@ def test_ranks_name_their_measure_in_every_form(page: str, summary: ResultsSumma
 
 def test_protocols_are_compared_by_one_measure(detected: ResultsSummary):
     # AUC-PR is not made under published:tslib, so there is nothing to put beside it.
-    assert {(one.metric, tuple(one.scores)) for one in detected.sided} == {
+    assert {(one.metric, tuple(one.scores)) for one in detected.protocol_contrasts} == {
         ("adjusted_f1", ("clean", "published:tslib"))
     }  # fmt: skip
     told = section(render(detected), "protocols")

@@ -64,12 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run() -> None:
     """The console script: works with closed streams, and ends on SIGTERM as on Ctrl-C, with the best model so far."""
     _open_streams()
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _open_streams() -> None:

@@ -8,8 +8,7 @@ from cyclopts import Parameter
 
 from rearview.cli.command import command
 from rearview.cli.options import HORIZON, DataDir, Horizons, Lookbacks, NetworkSettings, Out, Runs, TrainingSettings
-from rearview.cli.parse import again as command_line
-from rearview.cli.parse import choices, mechanisms, names, pairs, part, whole_numbers, words
+from rearview.cli.parse import choices, command_line, mechanisms, names, pairs, part, whole_numbers, words
 from rearview.commands.sweep import AblationOptions, RunOptions
 from rearview.core.errors import UsageError
 
@@ -183,9 +182,10 @@ def reproduce(
     if paper in NAMES:
         from rearview.commands.reproduce.study import study_command
 
-        others: dict[str, object] = {"--table": table, "--dataset": dataset, "--horizon": horizon, "--model": model}
-        others["--tune"] = tune
-        given = {**others, "--protocol": protocol, "--presets": options.presets, "--data-dir": options.data_dir}
+        given = {
+            "--table": table, "--dataset": dataset, "--horizon": horizon, "--model": model, "--tune": tune,
+            "--protocol": protocol, "--presets": options.presets, "--data-dir": options.data_dir,
+        }  # fmt: skip
         if flags := [flag for flag, value in given.items() if value]:
             raise UsageError(f"{paper} is a synthetic study and takes no {' or '.join(flags)}.")
         return study_command(

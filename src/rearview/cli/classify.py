@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rearview.cli.command import command
 from rearview.cli.options import Out, Overwrite
-from rearview.cli.parse import again
+from rearview.cli.parse import command_line
 from rearview.cli.spec_options import Given, pick, saved_folder, takes
 from rearview.core.errors import UsageError
 from rearview.estimators.classify.spec import AUTO, CaseColumns, ClassifierOptions, ClassifySpec
@@ -70,4 +70,4 @@ def classify(
         labels=labels,
         columns=pick(CaseColumns, given),
     )
-    return classify_command(job, out or default_folder(train, "rearview-classify"), again(), overwrite=overwrite)
+    return classify_command(job, out or default_folder(train, "rearview-classify"), command_line(), overwrite=overwrite)

@@ -63,16 +63,21 @@ def command(*, name: str | None = None, json: bool = True, dry_run: bool = False
             inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
             for option, kind in shown.items()
         ]
-        built: Any = run
-        built.__signature__ = inspect.Signature([*own, *added])
-        built.__annotations__ = {each.name: each.annotation for each in built.__signature__.parameters.values()}
-        del built.__wrapped__
+        declare_parameters(run, [*own, *added])
         called = name or function.__name__
         group, names = next((group, names) for group, names in GROUPS.items() if called in names)
         app.command(run, name=name, group=group, sort_key=names.index(called))
         return function
 
     return declare
+
+
+def declare_parameters(command: Callable[..., int], parameters: Sequence[inspect.Parameter]) -> None:
+    """Let the parser see these parameters in place of those of the function that a command wraps."""
+    built: Any = command
+    built.__signature__ = inspect.Signature(parameters)
+    built.__annotations__ = {each.name: each.annotation for each in parameters}
+    del built.__wrapped__
 
 
 def _complete_files(argument: inspect.Parameter) -> inspect.Parameter:

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 from rearview.cli.command import command
 from rearview.cli.options import Out, Overwrite
-from rearview.cli.parse import again
+from rearview.cli.parse import command_line
 from rearview.cli.spec_options import Given, pick, saved_folder, takes
 from rearview.estimators.detect.spec import DetectorOptions
 from rearview.estimators.options import TextKeywords
@@ -59,4 +59,4 @@ def detect(
         options=pick(DetectorOptions, given),
         given=frozenset(given),
     )
-    return detect_command(job, out or default_folder(file, "rearview-detect"), again(), overwrite=overwrite)
+    return detect_command(job, out or default_folder(file, "rearview-detect"), command_line(), overwrite=overwrite)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rearview.cli.command import command
 from rearview.cli.options import Horizon, Out, Overwrite
-from rearview.cli.parse import again, numbers, pairs, words
+from rearview.cli.parse import command_line, numbers, pairs, words
 from rearview.cli.spec_options import Given, pick, pick_reading, takes
 from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec
 from rearview.estimators.options import TextKeywords
@@ -76,7 +76,7 @@ def forecast(
         quick=quick,
         threads=threads,
     )
-    return forecast_command(job, out or default_folder(file), again(), overwrite=overwrite)
+    return forecast_command(job, out or default_folder(file), command_line(), overwrite=overwrite)
 
 
 @command()
@@ -127,7 +127,7 @@ def predict(
         pick_reading(given),
         what_if=changed,
         page=page,
-        command=again(),
+        command=command_line(),
     )
 
 
@@ -142,4 +142,4 @@ def demo(*, out: Out = Path("demo"), horizon: Horizon = 48, seed: int = 0, overw
     """
     from rearview.commands.demo import demo_command
 
-    return demo_command(out or Path("demo"), horizon, seed, again(), overwrite=overwrite)
+    return demo_command(out or Path("demo"), horizon, seed, command_line(), overwrite=overwrite)

@@ -35,7 +35,7 @@ called: ContextVar[tuple[str, ...]] = ContextVar("called", default=())
 """The arguments of the command that is running."""
 
 
-def again() -> str:
+def command_line() -> str:
     """The command line that repeats this run."""
     return shlex.join(["rearview", *called.get()])
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rearview.cli.command import command
 from rearview.cli.options import Out, Overwrite
-from rearview.cli.parse import again
+from rearview.cli.parse import command_line
 
 
 @command()
@@ -19,4 +19,4 @@ def report(results: list[str], /, *, out: Out = Path("report"), overwrite: Overw
     """
     from rearview.commands.report import report_command
 
-    return report_command(results, out or Path("report"), again(), overwrite=overwrite)
+    return report_command(results, out or Path("report"), command_line(), overwrite=overwrite)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 from cyclopts import Group, Parameter
 
 from rearview.cli import parse
+from rearview.cli.command import declare_parameters
 from rearview.cli.options import HORIZON, IN_DETAIL, LOOKBACK, MOST_USED, NETWORK, READING, THE_RUN
 from rearview.core.errors import UsageError
 from rearview.core.output_folder import find_model
@@ -28,12 +29,7 @@ T = TypeVar("T")
 Given = dict[str, Any]
 """Options by their names as an estimator takes them, those alone that were given."""
 
-FLAGS = {
-    "horizon": HORIZON,
-    "lookback": LOOKBACK,
-    "settings": ("--set",),
-    "training": ("--train",),
-}
+FLAGS = {"horizon": HORIZON, "lookback": LOOKBACK, "settings": ("--set",), "training": ("--train",)}
 """Options called otherwise than their fields, or by several names."""
 GROUPS = {
     NETWORK: {each.name for each in fields(NetworkSpec)} - {"model"},
@@ -111,10 +107,7 @@ def takes(
                 _group(each, MOST_USED if each.name in places else THE_RUN if each in own else None) for each in every
             ]
             every.sort(key=lambda each: (each.kind, places.get(each.name, len(places))))
-        built: Any = run
-        built.__signature__ = inspect.Signature(every)
-        built.__annotations__ = {each.name: each.annotation for each in every}
-        del built.__wrapped__
+        declare_parameters(run, every)
         return run
 
     return decorate

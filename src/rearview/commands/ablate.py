@@ -21,7 +21,9 @@ def ablate_command(grid: Grid, options: AblationOptions) -> int:
             raise SettingsError(
                 f"{model} has no attention to compare with controls; `rearview bench` runs it as it is."
             )
-        arms = (*(grid.attentions or _choose_arms(model)), *ablation.CONTROLS)
+        # Softmax and the five; toa in the form that trains in this network.
+        toa: Spec = {"name": "toa", "score_norm": "l2"} if pairs.try_pair(model, "toa").caution else "toa"
+        arms = (*(grid.attentions or ("softmax", "rbca", "caps", "mica", toa, "prime")), *ablation.CONTROLS)
         cells += list_cells(replace(grid, models=(model,), attentions=arms))
     if output.get().dry_run:
         return preview_cells(cells, grid, options)
@@ -33,12 +35,6 @@ def ablate_command(grid: Grid, options: AblationOptions) -> int:
             print_lines([str(one.place), *ablation.table(one), *_remarks(one), one.verdict, ""])
         print_lines([*_lost(done), *_explain(made), *outcome.lines])
     return exit_code(outcome.rows, outcome.first)
-
-
-def _choose_arms(model: str) -> tuple[Spec, ...]:
-    """Softmax and the five; toa in the form that trains in this network."""
-    toa: Spec = {"name": "toa", "score_norm": "l2"} if pairs.try_pair(model, "toa").caution else "toa"
-    return ("softmax", "rbca", "caps", "mica", toa, "prime")
 
 
 def _remarks(one: ablation.Ablation) -> list[str]:

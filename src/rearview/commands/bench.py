@@ -81,12 +81,7 @@ def preview_cells(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> int
     _, runs, plan = plan_runs(cells, grid, options)
     known = [] if plan.again else result_file.known_rows(plan.results, bench.Row)
     left, lines = preview(runs, known, plan.results)
-    facts = {
-        "dry_run": True,
-        "results": str(plan.results),
-        "runs": left,
-        "finished": len(runs) - len(left),
-    }
+    facts = {"dry_run": True, "results": str(plan.results), "runs": left, "finished": len(runs) - len(left)}
     print_answer(lines, lambda: facts)
     return 0
 

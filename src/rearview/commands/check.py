@@ -4,15 +4,12 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-import numpy as np
-
 from rearview.commands.console import print_answer
 from rearview.commands.forecast.input_use import list_inputs
 from rearview.core.errors import InputError
 from rearview.core.wording import listing, plural, quantity
 from rearview.data.infer.problems import MessyData, Problem, Repair, number_problems
-from rearview.data.infer.timestamps import show
-from rearview.data.infer.wall_time import to_wall_time
+from rearview.data.infer.timestamps import show_ends
 from rearview.data.io.files import name_files
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import drop_empty_targets
@@ -34,7 +31,7 @@ class Check:
         """The check for a program."""
         facts: dict[str, object] = {"file": self.source, "readable": self.panel is not None}
         if self.panel is not None:
-            first, last = _ends(self.panel)
+            first, last = show_ends(self.panel)
             facts |= {
                 "layout": self.panel.layout.form,
                 "time": self.panel.layout.time_col,
@@ -59,7 +56,7 @@ class Check:
             lines = [f"{self.source} can't be read as it is: {count} {plural(count, 'problem', 'problems')}."]
             lines += number_problems(self.source, self.problems)
             return [*lines, *(["", "With the flags named above:", f"  {self.command}"] if self.command else [])]
-        panel, (first, last) = self.panel, _ends(self.panel)
+        panel, (first, last) = self.panel, show_ends(self.panel)
         rows = quantity(len(panel.values), "row")
         rows = f"{panel.series:,} series, {rows}" if panel.layout.named_series else rows
         lines = [
@@ -122,8 +119,3 @@ def _likely_horizon(panel: Panel) -> int:
     season = panel.step.season
     wanted = 4 * season if 1 < season <= 7 else season if season > 1 else 10
     return max(1, min(wanted, int(panel.lengths.max()) // 5))
-
-
-def _ends(panel: Panel) -> tuple[str, str]:
-    ends = to_wall_time(np.array([panel.stamps.min(), panel.stamps.max()]), panel.layout)
-    return show(ends[0]), show(ends[1])

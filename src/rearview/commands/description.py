@@ -10,6 +10,7 @@ from rearview.core.settings import Description, settings_table
 
 TRAINING = "training"
 """The name under which the settings of the training loop are described."""
+DATA = "As data:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +24,8 @@ class CostSizes:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class PartKind:
-    """One kind of thing that can be described by its name."""
-
-    heading: str
-    """Its heading where two kinds share a name."""
-    names: Callable[[], Iterable[str]]
-    lines: Callable[[str, CostSizes], list[str]]
-    any_case: bool = False
+PartKind = tuple[str, Iterable[str], Callable[[str], list[str]]]
+"""One kind of thing that can be described: its heading where two kinds share a name, its names, what is said of one."""
 
 
 def describe_command(name: str, sizes: CostSizes | None = None) -> int:
@@ -75,11 +69,12 @@ def _without_prefix(name: str, sizes: CostSizes) -> list[str]:
 
     entries: dict[str, list[str]] = {}
     every: list[str] = []
-    for kind in _kinds():
-        known = {each.casefold() if kind.any_case else each: each for each in kind.names()}
+    for heading, names, describe in _kinds(sizes):
+        # Data sets go by their names in any case.
+        known = {each.casefold() if heading == DATA else each: each for each in names}
         every += known.values()
-        if (key := name.casefold() if kind.any_case else name) in known:
-            entries[kind.heading] = kind.lines(known[key], sizes)
+        if (key := name.casefold() if heading == DATA else name) in known:
+            entries[heading] = describe(known[key])
     if not entries and (dataset := _forecasting_set(name)):
         return dataset
     if len(entries) > 1:
@@ -95,20 +90,20 @@ def _without_prefix(name: str, sizes: CostSizes) -> list[str]:
     )
 
 
-def _kinds() -> list[PartKind]:
+def _kinds(sizes: CostSizes) -> list[PartKind]:
     from rearview import attention, models
     from rearview.commands.benchmark_sets import archive_names
     from rearview.data.datasets import catalogue, detection_sets
     from rearview.models import adapters
 
     return [
-        PartKind("As settings:", lambda: [TRAINING], lambda name, sizes: _training()),
-        PartKind("As an attention:", attention.names, lambda name, sizes: _part(attention.describe(name))),
-        PartKind("As a model:", lambda: [*models.names(), *models.external_names()], _model),
-        PartKind("As an adapter:", adapters.names, lambda name, sizes: _adapter(name)),
-        PartKind("As data:", catalogue.names, lambda name, sizes: _forecasting_set(name)),
-        PartKind("As data:", detection_sets.names, lambda name, sizes: _detection_set(name), any_case=True),
-        PartKind("As data:", archive_names, lambda name, sizes: _archive_set(name), any_case=True),
+        ("As settings:", [TRAINING], lambda name: _training()),
+        ("As an attention:", attention.names(), lambda name: _part(attention.describe(name))),
+        ("As a model:", [*models.names(), *models.external_names()], lambda name: _model(name, sizes)),
+        ("As an adapter:", adapters.names(), _adapter),
+        (DATA, catalogue.names(), _forecasting_set),
+        (DATA, detection_sets.names(), _detection_set),
+        (DATA, archive_names(), _archive_set),
     ]
 
 

@@ -10,10 +10,10 @@ from rearview.attention import split
 from rearview.core.errors import InputError, did_you_mean
 from rearview.core.settings import settings_from
 from rearview.core.wording import listing, quantity
-from rearview.data.infer.timestamps import show
-from rearview.data.infer.wall_time import to_wall_time
+from rearview.data.infer.timestamps import show_ends
 from rearview.data.panel import Panel
 from rearview.estimators.options import Attention
+from rearview.report.common import text
 from rearview.report.common.summary import Curve, DataFacts
 from rearview.tasks.plan import GIVEN, Choice, Choices, Plan
 from rearview.train import History
@@ -64,22 +64,23 @@ def network_settings(name: str, attention: Choices, plan: Plan) -> Settings:
 
 def data_facts(panel: Panel) -> DataFacts:
     """The data in numbers."""
-    ends = to_wall_time(np.array([panel.stamps.min(), panel.stamps.max()]), panel.layout)
-    first, last = (show(stamp) for stamp in ends)
+    first, last = show_ends(panel)
     zone = f" ({panel.layout.timezone})" if panel.layout.timezone else ""
-    return DataFacts(
-        source=panel.layout.source,
-        rows=len(panel.values),
-        series=panel.series,
-        columns=len(panel.columns),
-        step=panel.step.words(),
-        first=first,
-        last=last,
-        missing_share=0.0 if panel.observed is None else 1 - float(panel.observed.mean()),
-        memory=panel.values.nbytes,
-        time_name=f"{panel.layout.time_col}{zone}",
-        value_name=measure_name(panel) or ("value" if panel.layout.form == "long" else ""),
-    )
+    missing = 0.0 if panel.observed is None else 1 - float(panel.observed.mean())
+    facts = {
+        "Source": panel.layout.source,
+        "Rows": f"{len(panel.values):,}",
+        "Series": f"{panel.series:,}",
+        "Columns": f"{len(panel.columns):,}",
+        "Step": panel.step.words(),
+        "First stamp": first,
+        "Last stamp": last,
+        "Missing cells": text.percent(missing) if missing else "none",
+        "In memory": text.memory(panel.values.nbytes),
+    }
+    value_name = measure_name(panel) or ("value" if panel.layout.form == "long" else "")
+    time_name = f"{panel.layout.time_col}{zone}"
+    return DataFacts(tuple(facts.items()), panel.series, len(panel.columns), facts["Step"], time_name, value_name)
 
 
 def measure_name(panel: Panel) -> str:

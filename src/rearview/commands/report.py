@@ -140,7 +140,7 @@ def summarise(files: ResultFiles, command: str) -> ResultsSummary:
     boards = [board for task, rows in files.rows.items() for board in leaderboard.build_boards(task, rows)]
     if not boards:
         raise InputError(f"None of {len(files.every_row):,} runs ended with a result; the first: {broken[0].problem}")
-    besides = [one for task, rows in files.rows.items() for one in coverage.compare_all(task, rows)]
+    comparisons = [one for task, rows in files.rows.items() for one in coverage.compare_all(task, rows)]
     ranked = standings.build_standings(boards)
     counted = [row for board in boards for entry in board.entries for row in entry.rows]
     overlapping = leaderboard.find_overlapping(files.every_row)
@@ -166,9 +166,9 @@ def summarise(files: ResultFiles, command: str) -> ResultsSummary:
         notes=_notes(boards, counted, sum(row in overlapping for row in counted)),
         boards=tuple(boards),
         standings=tuple(ranked),
-        besides=tuple(besides),
+        comparisons=tuple(comparisons),
         coverage=tuple(coverage.measure_coverage(files.rows)),
-        sided=tuple(standings.compare_protocols(boards)),
+        protocol_contrasts=tuple(standings.compare_protocols(boards)),
         failures=tuple(broken),
         overlapping=overlapping,
         steps=files.steps,

@@ -9,16 +9,15 @@ def html_table(rows: Iterable[Sequence[object]], heads: Sequence[str] = (), titl
     head = "".join(f"<th style='text-align:left'>{escape(str(name))}</th>" for name in heads)
     body = "".join(
         f"<tr><th style='text-align:left'>{escape(str(first))}</th>"
-        + "".join(f"<td style='text-align:left'>{escape(_show(cell))}</td>" for cell in rest)
+        + "".join(
+            f"<td style='text-align:left'>{escape(f'{cell:.4g}' if isinstance(cell, float) else str(cell))}</td>"
+            for cell in rest
+        )
         + "</tr>"
         for first, *rest in rows
     )
     caption = f"<caption style='text-align:left'>{escape(title)}</caption>" if title else ""
     return f"<table>{caption}{f'<thead><tr>{head}</tr></thead>' if head else ''}<tbody>{body}</tbody></table>"
-
-
-def _show(cell: object) -> str:
-    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 
 
 def html_fold(title: str, content: str, *, is_open: bool = False) -> str:

@@ -103,18 +103,23 @@ class OutputFolder:
                 )
             try:
                 _complete_moves(path)
-                mark = read_mark(path)
-                if not overwrite:
-                    _check_owner(path, command, mark)
-                made = frozenset(mark.files if mark else ())
-                given = tuple(Path(one) for one in inputs if one is not None)
-                foreign = mark.foreign if mark else tuple(sorted(one.name for one in (path / CHECKPOINTS).glob("*")))
-                output = cls(path, command, made, given, overwrite, foreign)
-                output._check_names()
-                Mark(command, tuple(sorted(made)), foreign=foreign).write(path)
+                output = cls._checked(path, command, inputs, overwrite)
+                Mark(command, tuple(sorted(output.made)), foreign=output.foreign).write(path)
                 yield output
             finally:
                 _leave(path, new)
+
+    @classmethod
+    def _checked(cls, path: Path, command: str, inputs: Iterable[str | Path | None], overwrite: bool) -> "OutputFolder":
+        """A folder that is there and that a run of a command may write to; any other is refused."""
+        mark = read_mark(path)
+        if not overwrite:
+            _check_owner(path, command, mark)
+        given = tuple(Path(one) for one in inputs if one is not None)
+        foreign = mark.foreign if mark else tuple(sorted(one.name for one in (path / CHECKPOINTS).glob("*")))
+        output = cls(path, command, frozenset(mark.files if mark else ()), given, overwrite, foreign)
+        output._check_names()
+        return output
 
     def publish(self, write: Callable[[Path], T], *, finished: bool = True, beside: bool = False) -> T:
         """Let `write` fill a folder, then put what it holds in place at once; what the run before made goes.
@@ -133,7 +138,8 @@ class OutputFolder:
                 raise type(problem)(problem.errno, problem.strerror, place) from problem
             raise
         # Tensors before the files that name them.
-        files = sorted(_files_below(staging), key=lambda name: (not name.endswith(".safetensors"), name))
+        names = (one.relative_to(staging).as_posix() for one in staging.rglob("*") if one.is_file())
+        files = sorted(names, key=lambda name: (not name.endswith(".safetensors"), name))
         self._check_newcomers(staging, files)
         read = [name for name in self.made if any(_is_within(self.path / name, one) for one in self.inputs)]
         stale = set() if beside else self.made - {*files, *read}
@@ -196,13 +202,8 @@ def check_folder(
 ) -> None:
     """Refuse a folder that `OutputFolder.claim` would refuse; nothing is written."""
     check_place(path)
-    if not path.is_dir():
-        return
-    mark = read_mark(path)
-    if not overwrite:
-        _check_owner(path, command, mark)
-    given = tuple(Path(one) for one in inputs if one is not None)
-    OutputFolder(path, command, frozenset(mark.files if mark else ()), given, overwrite, ())._check_names()
+    if path.is_dir():
+        OutputFolder._checked(path, command, inputs, overwrite)
 
 
 def check_place(out: Path, folder: Path | None = None) -> None:
@@ -375,10 +376,6 @@ def _manifests_of(folder: Path) -> list[str]:
     places = (*(folder / MODEL).glob("*.json"), *(folder / MODEL).glob("*/*.json"))
     known = {kind.manifest for kind in KINDS}
     return [one.relative_to(folder).as_posix() for one in places if one.name in known]
-
-
-def _files_below(folder: Path) -> list[str]:
-    return [one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file()]
 
 
 def _is_within(path: Path, other: Path) -> bool:

@@ -16,6 +16,11 @@ def plural(count: int, one: str, several: str) -> str:
     return one if count == 1 else several
 
 
+def name_with_verb(noun: str, names: Sequence[str], one: str = "has", several: str = "have") -> str:
+    """'Column 'a' has' or 'Columns 'a' and 'b' have'."""
+    return f"{noun}{plural(len(names), '', 's')} {listing(names)} {plural(len(names), one, several)}"
+
+
 def quantity(number: int, word: str, several: str | None = None) -> str:
     """'1 step', '2,000 steps'; `several` where the plural is another word."""
     return f"{number:,} {word if number == 1 else several or word + 's'}"

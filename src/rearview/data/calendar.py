@@ -63,10 +63,6 @@ def _day_of_week(stamps: NDArray[np.generic]) -> Whole:
     return (_whole(stamps, "D") + thursday) % 7
 
 
-def _day_of_month(stamps: NDArray[np.generic]) -> Whole:
-    return _whole(stamps, "D") - _whole(stamps.astype("datetime64[M]"), "D")
-
-
 def _day_of_year(stamps: NDArray[np.generic]) -> Whole:
     return _whole(stamps, "D") - _whole(stamps.astype("datetime64[Y]"), "D")
 
@@ -82,7 +78,7 @@ _FEATURES: dict[str, tuple[Callable[[NDArray[np.generic]], Whole], float]] = {
     "minute_of_hour": (lambda stamps: _whole(stamps, "m") % 60, 59.0),
     "hour_of_day": (lambda stamps: _whole(stamps, "h") % 24, 23.0),
     "day_of_week": (_day_of_week, 6.0),
-    "day_of_month": (_day_of_month, 30.0),
+    "day_of_month": (lambda stamps: _whole(stamps, "D") - _whole(stamps.astype("datetime64[M]"), "D"), 30.0),
     "day_of_year": (_day_of_year, 365.0),
     "week_of_year": (_week_of_year, 52.0),
     "month_of_year": (lambda stamps: _whole(stamps, "M") % 12, 11.0),

@@ -64,19 +64,15 @@ class HolidayColumns:
         if not regions:
             return cls((), np.empty((len(stamps), 0)))
         begin, end = _days(stamps, step, layout)
-        first, last = begin.min(), end.max()
-        found = _find_days(tuple(regions), first.astype(object).year, last.astype(object).year)
+        found = _find_days(tuple(regions), begin.min().astype(object).year, end.max().astype(object).year)
         wanted = [name for name in trained if is_holiday(name)]
         names = wanted or [ANY, *(f"{NAMED}{name}" for name in found if name != ANY)]
         cells = np.zeros((len(stamps), len(names)))
         for place, name in enumerate(names):
-            counts = np.zeros(int((last - first).astype(np.int64)) + 1)
-            for day, count in found.get(name.removeprefix(NAMED), {}).items():
-                row = int((np.datetime64(day, "D") - first).astype(np.int64))
-                if 0 <= row < len(counts) - 1:
-                    counts[row + 1] = count
-            total = np.cumsum(counts)
-            cells[:, place] = total[(end - first).astype(np.int64)] - total[(begin - first).astype(np.int64)]
+            counts = sorted(found.get(name.removeprefix(NAMED), {}).items())
+            days = np.array([day for day, _ in counts], dtype="datetime64[D]")
+            total = np.concatenate([[0.0], np.cumsum([count for _, count in counts])])
+            cells[:, place] = total[np.searchsorted(days, end)] - total[np.searchsorted(days, begin)]
         if wanted:
             return cls(tuple(names), cells)
         seen = cells.any(axis=0) | (np.array(names) == ANY)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
-from rearview.core.wording import listing, plural
+from rearview.core.wording import listing, name_with_verb, plural
 from rearview.data.holidays import HolidayColumns
 from rearview.data.infer.categories import describe_series, expand_known
 from rearview.data.infer.column_reader import ColumnReader
@@ -179,7 +179,7 @@ def resolve(table: Table, options: ReadOptions) -> Reading:
     table = replace(table, surplus=tuple(one for one in table.surplus if one[0] not in remarks))
     wide = len(table.surplus)
     # Where they are most rows, it is the header that is out of place.
-    most = 2 * wide >= len(table.fetch(table.names[0]))
+    most = 2 * wide >= len(table)
     for row, count in table.surplus[: 1 if most else MOST_NAMED]:
         others = (
             f", as {plural(wide - 1, 'has 1 other row', f'have {wide - 1:,} other rows')}," if most and wide > 1 else ""
@@ -196,12 +196,6 @@ def resolve(table: Table, options: ReadOptions) -> Reading:
     if table.id_names:
         options = _name_series(table, options)
         findings.append(Finding("inferred", "layout", 0, "Long layout: each file is a series."))
-    if table.guessed_encoding is not None:
-        message = (
-            f"The file is not in UTF-8 and was read as {table.guessed_encoding}, which is a guess; save it in UTF-8 if "
-            "a name looks wrong."
-        )
-        findings.append(Finding("inferred", "encoding", 0, message))
     try:
         return _resolve(table, options, problems, findings)
     except InputError as error:
@@ -255,10 +249,12 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
     roles, more = _leave_out_ends(table, roles, times, options)
     findings += more
     columns = ColumnReader.of(table, roles, options, problems)
-    times, options, more = _settle_clocks(table, roles.time, times, codes, columns, options)
+    times, options, more = _settle_clocks(columns, times, codes, options)
     findings += [*times.findings(table, roles.time), *more]
     rows = TableRows(table, roles.time, times.values, codes, ids)
-    long = roles.form == "long"
+    long, shape = roles.form == "long", times.format
+    if shape is not None and options.every is not None and not options.every.sub_daily:
+        shape = re.split(r"[T ]+%[HI]", shape)[0]  # gathered by days or more, stamps are written without the clock
     layout = Layout(
         form=roles.form,
         time_col=roles.time,
@@ -269,7 +265,7 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
         timezone=times.timezone,
         stored=times.stored,
         time_kind=times.kind,
-        time_format=_without_clock(times.format) if options.every and not options.every.sub_daily else times.format,
+        time_format=shape,
         bare=times.bare,
         time_index=table.time_index == roles.time,
         static=options.static if statics is not None else (),
@@ -286,7 +282,7 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
         columns.check()
         raise MessyData(table.source, problems.met)
     if layout.together:
-        order, changes = align(order, rows)
+        order, changes = align(order)
         findings += changes
     holidays = HolidayColumns.of(options.holidays, order.stamps, order.step, layout, options.trained)
     if clash := [name for name in holidays.names if name in table.names]:
@@ -304,9 +300,8 @@ def _turn(table: Table, options: ReadOptions) -> tuple[Table, ReadOptions, list[
     named = {*(options.target or ()), *options.known, *options.drop, *options.trained}
     if clocks is not None and not named & {*clocks[1]}:
         table, names = clocks
-        rows = len(table.fetch(table.names[0]))
         message = f"The columns are times of day, {names[0]!r} first: each is read as a row."
-        return table, options, [Repair("repaired", "times in columns", rows, message, None, None, names[0])]
+        return table, options, [Repair("repaired", "times in columns", len(table), message, None, None, names[0])]
     turned = turn_stamp_columns(table)
     if turned is None:
         return table, options, []
@@ -317,12 +312,10 @@ def _turn(table: Table, options: ReadOptions) -> tuple[Table, ReadOptions, list[
     if left_out:
         message += f" {listing(left_out)} {plural(len(left_out), 'is', 'are')} left out."
     if totals:
-        message += (
-            f" {plural(len(totals), 'Row', 'Rows')} {listing(totals)} {plural(len(totals), 'adds', 'add')} up others"
-        )
-        message += f" and {plural(len(totals), 'is', 'are')} left out."
+        are = plural(len(totals), "is", "are")
+        message += f" {name_with_verb('Row', totals, 'adds', 'add')} up others and {are} left out."
     drop = tuple(name for name in options.drop if name not in left_out)
-    repair = Repair("repaired", "stamps in columns", len(table.fetch(table.names[0])), message, None, None, first)
+    repair = Repair("repaired", "stamps in columns", len(table), message, None, None, first)
     return table, replace(options, id_col=options.id_col or ids, drop=drop), [repair]
 
 
@@ -345,12 +338,16 @@ def _assign(table: Table, options: ReadOptions) -> tuple[Table, Roles, ReadOptio
             raise
     table, units = leave_out_units(table)
     name = ROW_NAME if ROW_NAME not in table.names else "time"
-    rows = len(table.fetch(table.names[0]))
-    table = table.add_column(name, np.arange(1, rows + 1))
+    table = table.add_column(name, np.arange(1, len(table) + 1))
     options = replace(options, time_col=name)
     roles, findings = assign_roles(table, options)
     message = "There is no time column; the rows are numbered, and the step is one row."
-    return table, roles, options, [Repair("repaired", "row numbers", rows, message, None, name), *units, *findings]
+    return (
+        table,
+        roles,
+        options,
+        [Repair("repaired", "row numbers", len(table), message, None, name), *units, *findings],
+    )
 
 
 def _read_stamps(
@@ -359,8 +356,7 @@ def _read_stamps(
     """The stamps of the rows that are observations; other rows are left out, and bad stamps are problems."""
     repairs: list[Finding] = []
     while not isinstance(times := read_times(table, time, options), Times):
-        rows = len(table.fetch(time))
-        stray = [] if options.row_by_row else find_stray_rows(table, time, times, rows, options.drop)
+        stray = [] if options.row_by_row else find_stray_rows(table, time, times, options.drop)
         repairs += repairs_of(table, stray)
         left_out = {one.row for one in stray}
         bad = [one for one in times if one.row not in left_out]
@@ -370,17 +366,12 @@ def _read_stamps(
             # A reading to go on with: the column is refused in any case.
             options = replace(options, dayfirst=True)
             continue
-        if 2 * len(bad) >= rows:
+        if 2 * len(bad) >= len(table):
             problems.refuse()
-        kept = np.ones(rows, dtype=bool)
+        kept = np.ones(len(table), dtype=bool)
         kept[[one.row for one in times]] = False
         table = table.select(np.flatnonzero(kept))
     return table, times, repairs
-
-
-def _without_clock(shape: str | None) -> str | None:
-    """How the days of stamps are written."""
-    return None if shape is None else re.split(r"[T ]+%[HI]", shape)[0]
 
 
 def _repeats(stamps: Stamps) -> bool:
@@ -457,10 +448,8 @@ def _leave_out_ends(table: Table, roles: Roles, times: Times, options: ReadOptio
                 ends.append(name)
     if not ends:
         return roles, []
-    message = (
-        f"{plural(len(ends), 'Column', 'Columns')} {listing(ends)} {plural(len(ends), 'tells', 'tell')} when the step "
-        f"of a row ends, and {plural(len(ends), 'is', 'are')} left out."
-    )
+    which = name_with_verb("Column", ends, "tells", "tell")
+    message = f"{which} when the step of a row ends, and {plural(len(ends), 'is', 'are')} left out."
     roles = replace(
         roles,
         targets=tuple(name for name in roles.targets if name not in ends),
@@ -470,18 +459,13 @@ def _leave_out_ends(table: Table, roles: Roles, times: Times, options: ReadOptio
 
 
 def _settle_clocks(
-    table: Table,
-    time: str,
-    times: Times,
-    codes: NDArray[np.int64] | None,
-    columns: ColumnReader,
-    options: ReadOptions,
+    columns: ColumnReader, times: Times, codes: NDArray[np.int64] | None, options: ReadOptions
 ) -> tuple[Times, ReadOptions, list[Finding]]:
     """Local time in autumn, when an hour stands twice: of two rows the second comes an hour later.
 
     Where no time zone is given, one is inferred if such hours are all that stands twice with different values.
     """
-    findings: list[Finding] = []
+    table, time, findings = columns.table, columns.roles.time, list[Finding]()
     if options.row_by_row or times.values.dtype.kind != "M" or options.every is not None:
         return times, options, findings
     if times.wall is None:

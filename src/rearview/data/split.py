@@ -56,7 +56,8 @@ def split(panel: Panel, lookback: int, horizon: int, *, share: float = SHARE, ca
     stretch = max(horizon + WINDOWS - 1, round(share * int(lengths.max())))
     stretch = max(horizon, min(stretch, spare // (parts + 2)))
     for date in (_shared_date, _own_date):
-        borders = [_rows_before(panel, date(panel, stretch * k)) for k in range(parts, 0, -1)]
+        dates = [date(panel, stretch * k) for k in range(parts, 0, -1)]
+        borders = [np.array([np.searchsorted(panel.stamps[a:b], one) for a, b in panel.bounds()]) for one in dates]
         train = observed(None, borders[0])
         if len(train):
             break
@@ -122,8 +123,3 @@ def _own_borders(panel: Panel, lookback: int, horizon: int, stretch: int, parts:
     own = np.minimum(stretch, np.maximum(panel.lengths - lookback - horizon, 0) // (parts + 2))
     own = np.where(own < horizon, 0, own)
     return [panel.lengths - k * own for k in range(parts, 0, -1)]
-
-
-def _rows_before(panel: Panel, date: np.generic) -> NDArray[np.int64]:
-    """[series]: rows before a date."""
-    return np.array([np.searchsorted(panel.stamps[a:b], date) for a, b in panel.bounds()], dtype=np.int64)

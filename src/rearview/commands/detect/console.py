@@ -16,9 +16,9 @@ from rearview.commands.console import (
     progress_stream,
 )
 from rearview.commands.detect.files import in_file_time, write
-from rearview.commands.detect.job import Outcome, read_job, run
+from rearview.commands.detect.job import run
 from rearview.commands.detect.page import measures
-from rearview.commands.detect.rows import Job
+from rearview.commands.detect.rows import Job, read_rows
 from rearview.core.output_folder import OutputFolder, check_folder
 from rearview.core.wording import quantity
 from rearview.estimators.detect import frames
@@ -42,14 +42,16 @@ def detect_command(job: Job, out: Path, command: str, *, overwrite: bool = False
     calibration = outcome.detector.fitted.calibration
     console.print(f"\nthreshold = {calibration.threshold_elsewhere:.4g}  ({calibration.drawn})", style="dim")
     _print_segments(console, in_file_time(outcome))
-    _print_measures(console, outcome)
+    if outcome.assessment is not None:
+        judged = [(name, number_or_dash(value, ".3f"), meaning) for name, (value, meaning) in measures(outcome).items()]
+        print_table(console, "Against the labels", ("measure", "value", "what it is"), judged, right=("value",))
     return print_end(console, outcome, out, written, {"anomalies": frames.segment_columns(in_file_time(outcome))})
 
 
 def _preview(job: Job, out: Path, overwrite: bool) -> int:
     """Print what a job would do and write."""
     check_folder(out, "detect", inputs=(job.file, job.fit, job.model), overwrite=overwrite)
-    rows = read_job(job, print_dim(new_console()))
+    rows = read_rows(job, print_dim(new_console()))
     judged = f"judge {quantity(len(rows.panel.values), 'row')} of {quantity(len(rows.panel.columns), 'channel')}"
     if rows.learned is None:
         lines = [f"Plan: {judged} with the {rows.detector.fitted.name} of {job.model}."]
@@ -82,10 +84,3 @@ def _print_segments(console: "Console", detection: Detection) -> None:
     ]
     heads = (*(["series"] if ids else []), "start", "end", "rows", "score", "channels")
     print_table(console, f"Anomalies{shown}", heads, rows, right=("rows", "score"))
-
-
-def _print_measures(console: "Console", outcome: Outcome) -> None:
-    if outcome.assessment is None:
-        return
-    rows = ((name, number_or_dash(value, ".3f"), meaning) for name, (value, meaning) in measures(outcome).items())
-    print_table(console, "Against the labels", ("measure", "value", "what it is"), rows, right=("value",))

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rearview.commands import benchmark_sets
 from rearview.commands.detect.rows import LABEL_NAMES, Job, Rows, read_rows
-from rearview.core.errors import InputError, UsageError, collect_warnings
+from rearview.core.errors import InputError, collect_warnings
 from rearview.core.wording import quantity
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Finding, Panel
@@ -62,7 +61,7 @@ def run(
     """Do the job; the checkpoint lies in `folder` while it trains, so that it can be resumed."""
     started = time.perf_counter()
     with collect_warnings() as warnings:
-        rows = read_job(job, say)
+        rows = read_rows(job, say)
         detector = rows.detector
         if rows.learned is not None:
             learned = rows.learned
@@ -80,7 +79,7 @@ def judge(job: Job, rows: Rows, started: float) -> Outcome:
     """Judge rows with a detector that is fitted, and the result by labels where there are some."""
     detector = rows.detector
     detection = detect(detector.fitted, rows.panel)
-    assessment, about_labels = _compare(detection, rows.labels, detector.spec.lookback)
+    assessment, judged, about_labels = _compare(detection, rows.labels, detector.spec.lookback)
     notes = (*rows.notes, *detector.fitted.notes, *detection.notes, *_about_channels(job.file, rows), *about_labels)
     return Outcome(
         job=job,
@@ -89,21 +88,13 @@ def judge(job: Job, rows: Rows, started: float) -> Outcome:
         labels=rows.labels,
         assessment=assessment,
         found=_count_anomalies(detection),
-        judged=_compare_with_labels(detection, assessment, rows.labels),
+        judged=judged,
         notes=notes,
         findings=tuple(dict.fromkeys((*rows.panel.findings, *detector.findings))),
         fresh=rows.learned is not None,
         seconds=detector.seconds + time.perf_counter() - started,
         warnings=(),
     )
-
-
-def read_job(job: Job, say: Callable[[str], None]) -> Rows:
-    """Read everything a job needs; one that can't be done is refused."""
-    if job.model is not None and job.fit is not None:
-        raise UsageError("--fit trains a detector and --model brings one; give one of the two.")
-    benchmark_sets.refuse(job.file, job.fit)
-    return read_rows(job, say)
 
 
 def _count_anomalies(detection: Detection) -> str:
@@ -121,13 +112,6 @@ def _count_anomalies(detection: Detection) -> str:
         f"{show(detection.panel.stamps[worst.peak])}{of}, "
         f"{_height(worst.score, float(detection.thresholds[worst.series]))}, carried by {carrier}.{after}"
     )
-
-
-def _compare_with_labels(detection: Detection, assessment: Assessment | None, labels: Labels | None) -> str:
-    if assessment is None or labels is None:
-        return ""
-    labelled = count_hits(labels == 1, detection.flags & ~np.isnan(labels), detection.stretches)
-    return _judgement(assessment, len(detection.segments), labelled)
 
 
 def _height(score: float, threshold: float) -> str:
@@ -170,20 +154,26 @@ def _share_of(part: int, whole: str) -> str:
     return f"{f'{part:,}' if part else 'none'} of {whole} {'are' if part > 1 else 'is'}"
 
 
-def _compare(detection: Detection, labels: Labels | None, slack: int) -> tuple[Assessment | None, list[str]]:
-    """Assess a detection by labels, with notes; labels that don't fit become a note, so that no detection is lost."""
+def _compare(detection: Detection, labels: Labels | None, slack: int) -> tuple[Assessment | None, str, list[str]]:
+    """(a detection assessed by labels, the result in a sentence, notes).
+
+    Labels that don't fit become a note, so that no detection is lost.
+    """
     if labels is None:
-        return None, []
+        return None, "", []
     try:
         assessment = assess_detection(detection, labels, slack)
     except InputError as problem:
-        return None, [str(problem)]
+        return None, "", [str(problem)]
+    labelled = count_hits(labels == 1, detection.flags & ~np.isnan(labels), detection.stretches)
+    judged = _judgement(assessment, len(detection.segments), labelled)
     if not assessment.anomalous:
-        return assessment, ["The labels mark no anomaly: recall, F1 and the areas do not exist."]
-    return assessment, [
+        return assessment, judged, ["The labels mark no anomaly: recall, F1 and the areas do not exist."]
+    note = (
         f"The point-adjusted F1 of {assessment.adjusted_f1:.3f} is edited by the labels; as many flags thrown at "
         f"random get {assessment.adjusted_f1_by_chance:.3f}."
-    ]
+    )
+    return assessment, judged, [note]
 
 
 def _about_channels(file: str, rows: Rows) -> list[str]:

@@ -1,24 +1,18 @@
 """A finished detection as its page shows it."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from rearview.commands import page_data
 from rearview.commands.detect.job import Outcome
-from rearview.commands.page_data import (
-    Settings,
-    attention_choice,
-    data_facts,
-    describe_device,
-    network_settings,
-    page_settings,
-    training_curve,
-)
 from rearview.data.infer.wall_time import to_wall_time
 from rearview.estimators.detect.detection import Detection
 from rearview.estimators.detect.detector import Labels
 from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.portfolio.portfolio import Portfolio, Standing
 from rearview.estimators.detect.segments import shares
-from rearview.report.detect.page import DetectionSummary, EntityView, SegmentView
+from rearview.report.detect.page import DetectionSummary, EntityView
 from rearview.tasks.alarms import find_runs
 
 MEASURES = {
@@ -48,15 +42,15 @@ def summary(outcome: Outcome, command: str) -> DetectionSummary:
         outlook=outcome.found if outcome.judged else "",
         verdict=outcome.judged or outcome.found,
         command=command,
-        device=describe_device(fitted.device),
+        device=page_data.describe_device(fitted.device),
         seconds=outcome.seconds,
-        data=data_facts(panel),
+        data=page_data.data_facts(panel),
         channels=panel.columns,
         entities=tuple(
             entity_view(outcome.detection, outcome.labels, s, fitted.spec.join) for s in range(panel.series)
         ),
         measures=measures(outcome),
-        curves={network.name: training_curve(history)} if history is not None and history.epochs else {},
+        curves={network.name: page_data.training_curve(history)} if history is not None and history.epochs else {},
         findings=outcome.findings,
         settings=_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings),
@@ -100,7 +94,7 @@ def entity_view(detection: Detection, truth: Labels | None, series: int, join: i
         score=detection.scores.rows[a:b],
         threshold=float(detection.thresholds[series]),
         segments=tuple(
-            SegmentView(part.first - a, part.last - a, part.peak - a, part.score, part.channels, part.members)
+            replace(part, first=part.first - a, last=part.last - a, peak=part.peak - a)
             for part in detection.segments
             if part.series == series
         ),
@@ -120,7 +114,7 @@ def network_of(fitted: Fitted | Portfolio) -> Fitted:
     return fitted.network if isinstance(fitted, Portfolio) else fitted
 
 
-def _settings(outcome: Outcome) -> Settings:
+def _settings(outcome: Outcome) -> page_data.Settings:
     fitted = outcome.detector.fitted
     spec, network = fitted.spec, network_of(fitted)
     plan = network.plan
@@ -128,7 +122,7 @@ def _settings(outcome: Outcome) -> Settings:
         "reconstruct": "the error of giving a window back",
         "forecast": "the error of forecasting a row from those before it",
     }
-    sections: Settings = {
+    sections: page_data.Settings = {
         "detection": {
             "model": (fitted.name, ""),
             "mode": (spec.mode, modes[spec.mode]),
@@ -140,8 +134,8 @@ def _settings(outcome: Outcome) -> Settings:
     if isinstance(fitted, Portfolio):
         sections["detection"]["window"] = (fitted.window, "rows that simple members look at")
         sections["detection"]["averaged"] = (fitted.averaged, "rows that errors are averaged over")
-        sections["weights of members"] = page_settings(fitted.plan.model)
+        sections["weights of members"] = page_data.page_settings(fitted.plan.model)
         if network.name not in fitted.references:
             return sections
-    own = attention_choice(network.name, plan.model, network.spec.attention)
-    return sections | network_settings(network.name, own, plan)
+    own = page_data.attention_choice(network.name, plan.model, network.spec.attention)
+    return sections | page_data.network_settings(network.name, own, plan)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rearview.commands import benchmark_sets
 from rearview.core.errors import InputError, UsageError
 from rearview.core.wording import quantity
 from rearview.data.datasets import labelled_arrays
@@ -61,11 +62,21 @@ class Rows:
 
 
 def read_rows(job: Job, say: Callable[[str], None]) -> Rows:
-    """Read everything a job needs; `say` receives the findings of the rows to judge."""
+    """Read everything a job needs; `say` receives the findings of the rows to judge.
+
+    A job that can't be done is refused.
+    """
+    if job.model is not None and job.fit is not None:
+        raise UsageError("--fit trains a detector and --model brings one; give one of the two.")
+    benchmark_sets.refuse(job.file, job.fit)
     if job.model is not None:
         detector = Detector.load(job.model, device=job.options.device)
         detector.reading = detector.reading.override(job.options.read_options())
-        panel, labels = _read_new(job, detector)
+        if labelled_arrays.is_array_file(Path(job.file)):
+            arrays = labelled_arrays.read(Path(job.file))
+            return Rows(detector, detector.read_new(arrays.test)[0], arrays.labels, None)
+        panel, labels = detector.read_new(job.file, job.labels)
+        _check_labels(job, detector, panel, labels)
         return Rows(detector, panel, labels, None)
     detector = _new_detector(job)
     notes: tuple[str, ...] = ()
@@ -137,15 +148,6 @@ def _read_arrays(job: Job) -> LabelledArrays:
             f"{job.file} has no channel {unknown[0]!r}, which --drop names; it has {', '.join(arrays.test.columns)}."
         )
     return arrays
-
-
-def _read_new(job: Job, detector: Detector) -> tuple[Panel, Labels | None]:
-    if labelled_arrays.is_array_file(Path(job.file)):
-        arrays = labelled_arrays.read(Path(job.file))
-        return detector.read_new(arrays.test)[0], arrays.labels
-    panel, labels = detector.read_new(job.file, job.labels)
-    _check_labels(job, detector, panel, labels)
-    return panel, labels
 
 
 def _check_labels(job: Job, detector: Detector, panel: Panel, labels: Labels | None) -> None:

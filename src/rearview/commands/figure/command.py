@@ -1,8 +1,7 @@
 """The `figure` command: draw a figure of a paper from our own data, networks or rows, on a page."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 from rearview.bench.papers import catalogue
@@ -20,39 +19,32 @@ from rearview.report.results.study import StudySummary
 TRAINING = ("--dataset", "--train", "--seed", "--data-dir", "--device")
 
 
-@dataclass(frozen=True, slots=True)
-class FigureKind:
-    """A kind of figure: the function that draws it, and the flags that mean something to it."""
-
-    draw: Callable[[FigureSpec, FigureOptions], Drawing]
-    flags: Sequence[str]
-
-
-KINDS = {
-    "masks": FigureKind(plain.draw_masks, ()),
-    "correlation": FigureKind(plain.draw_correlation, ("--dataset", "--data-dir")),
-    "maps": FigureKind(trained.draw_maps, TRAINING),
-    "ages": FigureKind(trained.draw_ages, TRAINING),
-    "forecasts": FigureKind(trained.draw_forecasts, TRAINING),
-    "paths": FigureKind(trained.draw_paths, TRAINING),
-    "gains": FigureKind(rows.draw_gains, ("--results",)),
-    "ranks": FigureKind(rows.draw_ranks, ("--results",)),
-    "curves": FigureKind(rows.draw_curves, ("--results", "--dataset")),
-    "density": FigureKind(rows.draw_density, ("--results", "--dataset")),
+KINDS: dict[str, tuple[Callable[[FigureSpec, FigureOptions], Drawing], tuple[str, ...]]] = {
+    "masks": (plain.draw_masks, ()),
+    "correlation": (plain.draw_correlation, ("--dataset", "--data-dir")),
+    "maps": (trained.draw_maps, TRAINING),
+    "ages": (trained.draw_ages, TRAINING),
+    "forecasts": (trained.draw_forecasts, TRAINING),
+    "paths": (trained.draw_paths, TRAINING),
+    "gains": (rows.draw_gains, ("--results",)),
+    "ranks": (rows.draw_ranks, ("--results",)),
+    "curves": (rows.draw_curves, ("--results", "--dataset")),
+    "density": (rows.draw_density, ("--results", "--dataset")),
 }
+"""Kind of figure -> the function that draws it, and the flags that mean something to it."""
 
 
 def figure_command(name: str, options: FigureOptions, out: Path, command: str) -> int:
     """Make a figure, print its table and what it shows, and write its page."""
     exhibit = find(name)
-    kind = KINDS[exhibit.draw["kind"]]
-    if flags := options.changed_flags(kind.flags):
-        has = f"it takes {', '.join(kind.flags)}" if kind.flags else "it takes none of these options"
+    draw, used = KINDS[exhibit.draw["kind"]]
+    if flags := options.changed_flags(used):
+        has = f"it takes {', '.join(used)}" if used else "it takes none of these options"
         raise UsageError(f"{exhibit.name} has no use for {' and '.join(flags)}; {has}.")
     check_place(out)
     started = time.perf_counter()
     with collect_warnings() as warnings:
-        drawing = kind.draw(exhibit.draw, options)
+        drawing = draw(exhibit.draw, options)
     summary = StudySummary(
         title=f"{exhibit.name}: {exhibit.title}",
         verdict=drawing.verdict,

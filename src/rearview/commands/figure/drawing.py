@@ -1,13 +1,14 @@
 """A drawing: the table, the figures and the sentence that stand for a figure of a paper."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rearview.bench.rows.row import Facts
+from rearview.core.files import read_yaml
 from rearview.report.common.tables import Cell, Table
-from rearview.report.results.study import Figure
+from rearview.report.results.study import Figure, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,12 @@ class Drawing:
 
 FigureSpec = Mapping[str, Any]
 """What exhibits.yaml says of a figure: its kind, and what that kind needs."""
+
+
+def draw_figure(name: str, views: Iterable[View], **facts: object) -> Figure:
+    """A figure with the words that figures.yaml has for it."""
+    words = read_yaml("rearview.commands.figure", "figures")[name]
+    return Figure(**{**words, "about": words["about"].format(**facts)}, views=tuple(views))
 
 
 def tabulate(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

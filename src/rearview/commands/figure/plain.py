@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rearview.attention.contract import Site
 from rearview.attention.rbca.layer import Decay, Settings
 from rearview.bench.runs.request import spell
-from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, tabulate
+from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, draw_figure, tabulate
 from rearview.core.settings import settings_from
 from rearview.data.datasets import catalogue
 from rearview.report.common import text
@@ -33,18 +33,9 @@ def draw_masks(declared: FigureSpec, options: FigureOptions) -> Drawing:
         [name, *text.column([float(np.exp(f[age])) for age in marks]), f"{np.exp(f).sum():.3g}"]
         for name, f in profiles.items()
     ]
-    figures = [
-        Figure(
-            "Added to the scores", "The bias f(t) of a key that is t tokens old; a filter ends where its line does.",
-            "lines", (View("", tuple(Series(name, ages, f) for name, f in profiles.items())),),
-            "age in tokens", "f(t)",
-        ),
-        Figure(
-            "Left of a weight", "exp f(t): the weight of a key beside that of the query's own, for equal scores.",
-            "lines", (View("", tuple(Series(name, ages, np.exp(f)) for name, f in profiles.items())),),
-            "age in tokens", "exp f(t)",
-        ),
-    ]  # fmt: skip
+    biases = View("", tuple(Series(name, ages, f) for name, f in profiles.items()))
+    weights = View("", tuple(Series(name, ages, np.exp(f)) for name, f in profiles.items()))
+    figures = [draw_figure("mask_biases", [biases]), draw_figure("mask_weights", [weights])]
     if declared.get("maps"):
         figures.append(_mask_maps(profiles, min(tokens, 24)))
     least, most = (pick(profiles, key=lambda name: float(np.exp(profiles[name]).sum())) for pick in (min, max))
@@ -82,8 +73,7 @@ def _mask_maps(profiles: Mapping[str, Floats], tokens: int) -> Figure:
     for name, profile in profiles.items():
         mask = np.where(age >= 0, profile[np.abs(age)], -np.inf)
         views.append(View(f"weights with {name}", map=_softmax(scores + mask)))
-    about = "One set of scores, and the weights that a softmax makes of it without a mask and with each."
-    return Figure("Scores and weights", about, "map", tuple(views), "key", "query", choice="Map")
+    return draw_figure("mask_maps", views)
 
 
 def _softmax(scores: Floats) -> Floats:
@@ -116,15 +106,10 @@ def draw_correlation(declared: FigureSpec, options: FigureOptions) -> Drawing:
     widest = max(rows, key=len)
     rows = [[*row[:-1], *["–"] * (len(widest) - len(row)), row[-1]] for row in rows]
     heads = ["data set", "channels", *(f"at {at}" for at in SEPARATIONS[: len(widest) - 3]), "alpha"]
-    figure = Figure(
-        "Correlation over separation",
-        f"Of each channel with itself so many steps later; of more than {MOST_LINES} channels, every so-many-th.",
-        "lines", tuple(views), "separation in steps", "correlation", choice="Data set",
-    )  # fmt: skip
     return Drawing(
         verdict=f"The median channel's correlation with itself: {'; '.join(sentences)}.",
         table=tabulate("Correlation of the median channel", heads, rows),
-        figures=(figure,),
+        figures=(draw_figure("correlation", views, most=MOST_LINES),),
         notes=(
             "alpha: the slope of the median's logarithm over that of 1 + separation, by least squares, up to where the "
             "median first falls below 0.05.",

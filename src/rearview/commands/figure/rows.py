@@ -17,7 +17,7 @@ from rearview.bench.papers.published import Number
 from rearview.bench.rows.row import Row
 from rearview.bench.tasks import FORECASTING
 from rearview.commands import report
-from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, tabulate
+from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, draw_figure, tabulate
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.report.common import text
@@ -54,11 +54,6 @@ def draw_gains(declared: FigureSpec, options: FigureOptions) -> Drawing:
             better = f"{int((values > 0).sum())} of {len(values)}"
             lines.append([f"{arm}, {source}", better, middle, low, high])
         views.append(View(source, tuple(series)))
-    figure = Figure(
-        "Distribution of the gain",
-        "Percent of error taken off on each data set, the smallest first; below 0 the network does better without.",
-        "lines", tuple(views), "share of data sets", "error taken off, in percent", choice="Numbers",
-    )  # fmt: skip
     sentences = []
     for source, own in gains.items():
         most = max(map(len, own.values()))
@@ -70,7 +65,7 @@ def draw_gains(declared: FigureSpec, options: FigureOptions) -> Drawing:
     return Drawing(
         verdict=_sentence(sentences),
         table=tabulate("Error taken off", heads, lines),
-        figures=(figure,),
+        figures=(draw_figure("gains", views),),
         notes=_source_note(options, len(gains)),
     )
 
@@ -147,16 +142,10 @@ def draw_ranks(declared: FigureSpec, options: FigureOptions) -> Drawing:
             f"{source}: {best} has the best average rank, {ranks[best]:.2f} of {len(ranks)}, over "
             f"{quantity(sets, 'data set')}"
         )
-    figure = Figure(
-        "Average rank over cost",
-        "Rank by mean absolute error over the data sets that all of them have, 1 is best; GFLOPs of one window of 7 "
-        "channels, 96 steps to 48. Networks whose cost is not known are in the table alone.",
-        "points", tuple(views), "GFLOPs", "average rank", x_log=True, choice="Numbers",
-    )  # fmt: skip
     return Drawing(
         verdict=_sentence(sentences),
         table=tabulate("Ranks and costs", ["network", "average rank", "GFLOPs"], lines),
-        figures=(figure,),
+        figures=(draw_figure("ranks", views),),
         notes=_source_note(options, len(views)),
     )
 
@@ -212,11 +201,7 @@ def draw_curves(declared: FigureSpec, options: FigureOptions) -> Drawing:
                             [f"{place}, {arm}", str(len(same)), f"{mean[best]:.4f}", str(best + 1), str(length)]
                         )
         views.append(View(place, tuple(series)))
-    figure = Figure(
-        "Training and validation loss",
-        "Of the loss that training minimises, averaged over seeds up to the epoch that all of them reached.",
-        "lines", tuple(views), "epoch", "loss", y_log=True, choice="Data set",
-    )  # fmt: skip
+    figure = draw_figure("curves", views)
     first = min(lines, key=lambda line: float(line[2])) if lines else None
     verdict = f"{quantity(len(rows), 'run')} with curves on {quantity(len(gathered), 'place')}."
     if first:

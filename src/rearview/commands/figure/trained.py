@@ -20,7 +20,7 @@ from rearview.bench.runs import forecasting, measure
 from rearview.bench.runs.request import Request, spell
 from rearview.bench.synthetic.components import read_attention, silence
 from rearview.commands.console import say
-from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, tabulate
+from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, draw_figure, tabulate
 from rearview.core.errors import SettingsError
 from rearview.data.windows import Batch
 from rearview.estimators.base import Session, resolve_device
@@ -119,16 +119,7 @@ def draw_maps(declared: FigureSpec, options: FigureOptions) -> Drawing:
         f"{text.percent(shares[1])} ({names[top[1]]}) instead of {text.percent(shares[0])} ({names[top[0]]}); an even "
         f"look gives each {text.percent(1 / len(names))}. Test MSE {second.mse:.4f} and {first.mse:.4f}."
     )
-    figure = Figure(
-        "Attention maps",
-        f"Means over heads and {WINDOWS} test windows; rows look at columns. Colours run from the least weight to the "
-        "largest; in a difference red is more weight, blue less.",
-        "map",
-        tuple(views),
-        "looked at",
-        "looks",
-        choice="Map",
-    )
+    figure = draw_figure("maps", views, windows=WINDOWS)
     heads = ["map", "test MSE", "on itself", "most looked at", "its share", "evenness"]
     return _make_drawing(
         arms, verdict, heads, rows, (figure,), "evenness: entropy over that of an even look, 1 at most."
@@ -249,20 +240,7 @@ def draw_ages(declared: FigureSpec, options: FigureOptions) -> Drawing:
         ages.append(View(layer.name, tuple(by_age)))
         weights.append(View(layer.name, tuple(spread)))
         scores.append(View(layer.name, tuple(scored)))
-    figures = (
-        Figure(
-            "Weight by age", "Mean weight of a key that is so many tokens older than its query; below 0 it is newer.",
-            "lines", tuple(ages), "age in tokens", "mean weight", y_log=True, choice="Layer",
-        ),
-        Figure(
-            "Distribution of weights", "Shares of all pairs; weights below 1e-8, hidden ones among them, stand at -8.",
-            "lines", tuple(weights), "logarithm of the weight (base 10)", "share of pairs", choice="Layer",
-        ),
-        Figure(
-            "Distribution of scores", "Before any mask, with those that earlier layers hand on.",
-            "lines", tuple(scores), "score", "share of pairs", choice="Layer",
-        ),
-    )  # fmt: skip
+    figures = (draw_figure("weights_by_age", ages), draw_figure("weights", weights), draw_figure("scores", scores))
     heads = ["layer and mechanism", "test MSE", "weight on itself and before", "goes with age to the power of"]
     verdict = _judge_ages(arms[-1], every[arms[-1].name])
     return _make_drawing(arms, verdict, heads, rows, figures, _WEIGHTS_OF)
@@ -326,10 +304,8 @@ def draw_forecasts(declared: FigureSpec, options: FigureOptions) -> Drawing:
         f". Forecasts differ from {plain.name}'s by {apart:.3f} standard deviations on average, and from what came by "
         f"{np.abs(made[0] - future).mean():.3f}."
     )
-    about = "Standardised values; windows are spread evenly over the test part and not picked."
-    figure = Figure("Forecasts", about, "lines", tuple(views), "steps ahead", "value", choice="Window and column")
     heads = ["mechanism", "test MSE", *(f"window {n + 1}" for n in range(len(future)))]
-    return _make_drawing(arms, f"{verdict}", heads, rows, (figure,))
+    return _make_drawing(arms, verdict, heads, rows, (draw_figure("forecasts", views),))
 
 
 def draw_paths(declared: FigureSpec, options: FigureOptions) -> Drawing:
@@ -347,7 +323,7 @@ def draw_paths(declared: FigureSpec, options: FigureOptions) -> Drawing:
         lost[path] = without / arm.mse
         rows.append([f"without {path}", f"{without:.4f}", text.change(100 * (lost[path] - 1)), text.percent(share)])
     ages = np.arange(arrays["by_age"].shape[1], dtype=np.float64)
-    views = (View("", tuple(Series(path, ages, arrays["by_age"][n]) for n, path in enumerate(paths))),)
+    by_age = View("", tuple(Series(path, ages, arrays["by_age"][n]) for n, path in enumerate(paths)))
     past, future, said = (arrays[name].astype(np.float64) for name in ("past", "future", "said"))
     ahead = len(past) + np.arange(len(future), dtype=np.float64)
     forecast = (
@@ -356,15 +332,9 @@ def draw_paths(declared: FigureSpec, options: FigureOptions) -> Drawing:
         Series("forecast", ahead, said),
     )
     figures = (
-        Figure(
-            "Weight by age", "Mean absolute weight of steps ahead on steps so long before, over layers and heads.",
-            "lines", views, "age in steps", "weight", y_log=True,
-        ),
-        Figure(
-            "A forecast", f"The first test window, {arm.columns[0]}, standardised.", "lines",
-            (View("", forecast),), "step", "value",
-        ),
-    )  # fmt: skip
+        draw_figure("paths_by_age", [by_age]),
+        draw_figure("one_forecast", [View("", forecast)], column=arm.columns[0]),
+    )
     peak = {path: int(arrays["by_age"][n, 1:].argmax()) + 1 for n, path in enumerate(paths)}
     listed = ", ".join(f"{path} at {age}" for path, age in peak.items())
     verdict = f"{describe_loss(lost)} Beyond the step itself, each path looks hardest at an age of: {listed}."

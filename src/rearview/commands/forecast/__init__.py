@@ -1,1 +1,1 @@
-"""`rearview forecast`, `predict` and `demo`."""
+"""The `forecast` command: plan, backtest, forecast, show and write; `demo` runs it on generated data."""

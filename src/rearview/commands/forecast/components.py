@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rearview.commands.forecast.job import FinalForecast
 from rearview.commands.forecast.outlook import round_to
+from rearview.core.grouping import group_by
 from rearview.core.wording import plural
 from rearview.data.holidays import ANY, NAMED
 from rearview.data.infer.categories import name_origin
@@ -95,11 +96,8 @@ def components(
     stamps = to_wall_time(np.concatenate([panel.stamps[begin:end], final.stamps[series]]), panel.layout)
     spread = float(np.nanstd(line))
     drawn = [_trend(parts, stamps, end - begin)]
-    drawn += [
-        one
-        for season, profile in parts.profiles.items()
-        if np.ptp(profile) > SHOWN * spread and (one := _season(profile, season, stamps, panel)) is not None
-    ]
+    shown = {season: profile for season, profile in parts.profiles.items() if np.ptp(profile) > SHOWN * spread}
+    drawn += [_season(profile, season, stamps, panel) for season, profile in shown.items()]
     if shifts is not None and effects is not None:
         horizon = final.forecasts.mean.shape[-1]
         count = (len(inputs[0].past) if inputs else 0) + horizon
@@ -120,10 +118,7 @@ def components(
 
 def group_inputs(panel: Panel) -> dict[str, list[int]]:
     """Known columns by what they were made from: the categories of a column of text, all holidays."""
-    groups: dict[str, list[int]] = {}
-    for place, name in enumerate(panel.known_names):
-        groups.setdefault(name_origin(name, panel.layout), []).append(place)
-    return groups
+    return group_by(range(panel.known), lambda place: name_origin(panel.known_names[place], panel.layout))
 
 
 def find_effects(fitted: Predictor) -> Effects | None:
@@ -153,7 +148,7 @@ def _trend(parts: Decomposition, stamps: NDArray[np.generic], border: int) -> Co
                      stamps[kept], (), trend[kept])  # fmt: skip
 
 
-def _season(profile: Array, season: int, stamps: NDArray[np.generic], panel: Panel) -> Component | None:
+def _season(profile: Array, season: int, stamps: NDArray[np.generic], panel: Panel) -> Component:
     """The profile of a season, its phases named by the calendar and put in its order."""
     title, names, order = _phases(season, stamps[:season], panel)
     values = profile[order]

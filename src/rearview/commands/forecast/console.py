@@ -17,7 +17,7 @@ from rearview.commands.console import (
     progress_stream,
 )
 from rearview.commands.forecast.files import forecast_columns, write
-from rearview.commands.forecast.job import Job, Outcome, plan, run
+from rearview.commands.forecast.job import Job, Listener, Outcome, plan, run
 from rearview.commands.run_files import describe_replaced
 from rearview.core.output_folder import OutputFolder, check_folder
 from rearview.core.wording import quantity
@@ -51,7 +51,7 @@ def forecast_into(folder: OutputFolder, job: Job, command: str) -> int:
             line.wipe()
             console.print(sentence, style="dim")
 
-        outcome = run(job, out, progress=line, say=say, stage=line.stage)
+        outcome = run(job, out, Listener(line, say, line.stage))
         line.stage("forecast, page and files")
         written = folder.publish(lambda place: write(outcome, place, command), finished=not outcome.interrupted)
     choices: dict[str, Choice[object]] = {} if outcome.model is None else {"model": outcome.model}
@@ -75,7 +75,7 @@ def forecast_into(folder: OutputFolder, job: Job, command: str) -> int:
 def _preview(job: Job, out: Path, overwrite: bool) -> int:
     """Print what a job would do and write."""
     check_folder(out, "forecast", inputs=(*(job.files or (job.file,)), job.future), overwrite=overwrite)
-    planned = plan(job, out, say=print_dim(new_console()))
+    planned = plan(job, out, Listener(say=print_dim(new_console())))
     panel, lines = planned.panel, planned.describe()
     facts = {
         "file": job.file,

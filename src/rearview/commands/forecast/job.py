@@ -48,8 +48,17 @@ BASELINES = ("seasonal_naive", "dlinear")
 MOST_WINDOWS = 5
 PORTFOLIOS = (AUTO, *ALONE)
 """What is fitted as a portfolio, or as one of its members alone."""
-Say = Callable[[str], None]
-Stage = Callable[[str, Sequence[str]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who hears how a job goes."""
+
+    progress: Progress | None = None
+    say: Callable[[str], None] = lambda _: None
+    """Receives what is to be printed."""
+    stage: Callable[[str, Sequence[str]], None] = lambda doing, left: None
+    """Receives what runs at the moment and what is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,23 +205,13 @@ class Planned:
         return [line for task in self.tasks for line in task.describe()]
 
 
-def run(
-    job: Job,
-    folder: Path,
-    *,
-    progress: Progress | None = None,
-    say: Say = lambda _: None,
-    stage: Stage = lambda doing, left: None,
-) -> Outcome:
-    """Do the job; checkpoints lie in `folder` while it runs, so that it can be resumed.
-
-    `say` receives what is to be printed, `stage` what runs at the moment and what is left.
-    """
+def run(job: Job, folder: Path, listener: Listener) -> Outcome:
+    """Do the job; checkpoints lie in `folder` while it runs, so that it can be resumed."""
     started = time.perf_counter()
     with collect_warnings() as warnings:
-        planned = plan(job, folder, progress=progress, say=say, stage=stage, started=started)
+        planned = plan(job, folder, listener, started)
         if job.resume and not any(task.has_checkpoint() for task in planned.tasks):
-            say("there is no checkpoint of this run to resume, so it starts afresh")
+            listener.say("there is no checkpoint of this run to resume, so it starts afresh")
         results, interrupted = _run_each(planned.tasks)
     panel, windows = planned.panel, planned.windows
     notes = (*_notes(results), *_missing_parts(job, panel, windows), *_hints(planned.networks, job, panel, results))
@@ -233,15 +232,7 @@ def run(
     )
 
 
-def plan(
-    job: Job,
-    folder: Path,
-    *,
-    progress: Progress | None = None,
-    say: Say = lambda _: None,
-    stage: Stage = lambda doing, left: None,
-    started: float | None = None,
-) -> Planned:
+def plan(job: Job, folder: Path, listener: Listener, started: float | None = None) -> Planned:
     """Read what a job needs and choose what it leaves open; what can't be done is refused."""
     resolve_device(job.spec.device)
     if job.threads is not None:
@@ -249,12 +240,12 @@ def plan(
     for name in job.names:
         if name not in PORTFOLIOS:
             models.claims(name)  # a wrong name is refused before anything is read or said
-    table = open_source(job.table or job.file, job.reading)
+    table = open_source(job.file if job.table is None else job.table, job.reading)
     whole = read_panel(table, job.reading)
     named = job.reading.target is not None or job.reading.target_col is not None
     panel = drop_empty_targets(whole, named=named)
     for finding in panel.findings:
-        say(finding.message)
+        listener.say(finding.message)
     model = planning.choose_model(panel, None)
     names = job.names or (model.value,)
     networks = tuple(name for name in names if name not in PORTFOLIOS)
@@ -271,7 +262,7 @@ def plan(
     read_known(panel, stamps_ahead(panel, job.spec.horizon), job.future, job.reading)
     known_at = AsOf.of(table, panel, job.reading) if windows else None
     began = time.perf_counter() if started is None else started
-    shared = _Shared(job, panel, known_at, folder / "checkpoints", windows, lookback.value, began, progress, say, stage)
+    shared = _Shared(job, panel, known_at, folder / "checkpoints", windows, lookback.value, began, listener)
     tasks: list[_Task | _AutoTask] = []
     tasks += [_AutoTask(shared, name) for name in names if name in PORTFOLIOS]
     tasks += [_Task.of(shared, name, settings[name]) for name in networks]
@@ -351,13 +342,11 @@ class _Shared:
     lookback: int
     started: float
     """When the job began, on the clock of `time.perf_counter`."""
-    progress: Progress | None = None
-    say: Say = lambda _: None
-    stage: Stage = lambda doing, left: None
+    listener: Listener = Listener()
 
     def forecaster(self, spec: ForecastSpec) -> Forecaster:
         """A forecaster that reads as the job does."""
-        return Forecaster(**spec.to_dict(), **self.job.reading.to_json(), progress=self.progress)
+        return Forecaster(**spec.to_dict(), **self.job.reading.to_json(), progress=self.listener.progress)
 
     def forecast(self, forecaster: Forecaster, fitted: Predictor) -> FinalForecast:
         """What follows the rows of the job, by what a forecaster was fitted to."""
@@ -397,9 +386,9 @@ class _AutoTask:
             refit=job.refit,
             checkpoints=self._folder,
             resume=job.resume,
-            progress=shared.progress,
-            say=shared.say,
-            stage=lambda doing, after: shared.stage(doing, [*after, *left]),
+            progress=shared.listener.progress,
+            say=shared.listener.say,
+            stage=lambda doing, after: shared.listener.stage(doing, [*after, *left]),
             started=time.monotonic() - (time.perf_counter() - shared.started),
         )
 
@@ -412,7 +401,7 @@ class _AutoTask:
         shared = self.shared
         forecaster = shared.forecaster(self._spec)
         made = portfolio.fit(shared.panel, forecaster.spec, self._options(left), shared.known_at)
-        shared.stage(f"forecast of {self.name}", left)
+        shared.listener.stage(f"forecast of {self.name}", left)
         return _portfolio_results(self.name, made, shared.forecast(forecaster, made.ensemble))
 
 
@@ -480,9 +469,9 @@ class _Task:
         shared, resume = self.shared, self.shared.job.resume
         backtest = None
         if shared.windows:
-            shared.say(f"{self.name}: backtest over {quantity(shared.windows, 'window')}")
+            shared.listener.say(f"{self.name}: backtest over {quantity(shared.windows, 'window')}")
             final = [] if self.prepared is None else [f"{self.name} on all rows"]
-            shared.stage(f"backtest of {self.name}", [*final, *left])
+            shared.listener.stage(f"backtest of {self.name}", [*final, *left])
             backtest = self.forecaster.backtest(
                 shared.panel,
                 shared.windows,
@@ -498,12 +487,14 @@ class _Task:
             fitted = backtest.fitted
         else:
             trains = isinstance(self.prepared, Prepared)
-            shared.say(f"{self.name}: {'training for the forecast' if trains else 'forecasting without training'}")
-            shared.stage(f"{self.name} on all rows", left)
+            shared.listener.say(
+                f"{self.name}: {'training for the forecast' if trains else 'forecasting without training'}"
+            )
+            shared.listener.stage(f"{self.name} on all rows", left)
             path = shared.checkpoints / f"{self.stem}-final.safetensors"
-            fitted = self.prepared.train(Session(path, resume, shared.progress))
+            fitted = self.prepared.train(Session(path, resume, shared.listener.progress))
             for finding in fitted.findings:
-                shared.say(f"{self.name}: {finding.message}")
+                shared.listener.say(f"{self.name}: {finding.message}")
         return [ModelResult(self.name, backtest, scores, shared.forecast(self.forecaster, fitted))]
 
 

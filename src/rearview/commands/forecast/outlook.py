@@ -136,7 +136,9 @@ def _together(
     if same_unit and len(known) == len(looks):
         total, before = sum(look.mean for look in looks), sum(look.before for look in looks)
         share = total / before - 1 if before > 0 else math.nan
-        change = f", {_change(share)} {compared}" if math.isfinite(share) and compared else ""
+        percent = round(100 * abs(share)) if math.isfinite(share) else 0
+        way = f"{percent} % {'more' if share > 0 else 'less'} than" if percent else "as much as"
+        change = f", {way} {compared}" if math.isfinite(share) and compared else ""
         sum_words = f"{round_to(total, abs(total), 1)}{steps.per}{change}"
         parts.append(f"{ahead}, {several} will together be about {sum_words}.")
         ahead = ""
@@ -175,12 +177,6 @@ def _name_each(names: tuple[str, ...], looks: list[Outlook], compared: str) -> s
         first = f"{names[place]} will be {way} {'than' if percent else 'as'} {compared}"
         words.append(f"{names[place]} {way}" if words else first)
     return f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _change(share: float) -> str:
-    """As in 5 % more than, or as much as."""
-    percent = round(100 * abs(share))
-    return f"{percent} % {'more' if share > 0 else 'less'} than" if percent else "as much as"
 
 
 def _percent(share: float) -> str:

@@ -1,23 +1,15 @@
 """A finished forecast as its page shows it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
 
 import numpy as np
 
+from rearview.commands import page_data
 from rearview.commands.forecast.attention_maps import attention_views
 from rearview.commands.forecast.components import compare_inputs, components, known_inputs
 from rearview.commands.forecast.job import Outcome
 from rearview.commands.forecast.outlook import describe_error, look_out
-from rearview.commands.page_data import (
-    Settings,
-    attention_choice,
-    data_facts,
-    describe_device,
-    network_settings,
-    training_curve,
-)
 from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Panel
 from rearview.estimators.auto.effects import WithEffects
@@ -28,19 +20,8 @@ from rearview.estimators.forecast.prediction import Fitted, variables
 from rearview.estimators.forecast.predictor import Array, Bounds, Forecasts
 from rearview.estimators.forecast.zero_shot import ZeroShot
 from rearview.report.common.summary import Stamps
+from rearview.report.forecast import views
 from rearview.report.forecast.page import ForecastSummary
-from rearview.report.forecast.views import (
-    Component,
-    Forecast,
-    Look,
-    Outlook,
-    Prediction,
-    Score,
-    SeriesErrors,
-    SeriesView,
-    StepErrors,
-    Window,
-)
 from rearview.tasks.plan import GIVEN, Choice
 
 MOST_HISTORY = 1000
@@ -53,13 +34,20 @@ MOST_PARTS = 200
 def summary(outcome: Outcome, command: str) -> ForecastSummary:
     """The content of the page."""
     panel = outcome.panel
-    views = [
+    attention = [
         attention_views(name, final.forecaster, panel, outcome.job.future) for name, final in outcome.finals.items()
     ]
-    scored = [(result, asdict(result.scores)) for result in outcome.results if result.scores is not None]
+    # The members of a portfolio are no baselines, but for the naive forecast.
+    others = [result.name for result in outcome.results if result.final is None]
+    baselines = [name for name in others if not outcome.leaderboard or name == "seasonal_naive"]
     errors = {name: test.by_step(scaled=_has_unlike_units(panel)) for name, test in outcome.backtests.items()}
     networks = _networks(outcome)
     histories = {name: fitted.history for name, fitted in networks.items()}
+    even = [
+        f"The attention of {shown[0].model} is not drawn: it looks everywhere about alike."
+        for shown, _ in attention
+        if shown and not any(look.finding for look in shown)
+    ]
     lead = _lead(outcome)
     words, looks = ("", ()) if lead is None else look_out(outcome, outcome.finals[lead])
     return ForecastSummary(
@@ -67,26 +55,25 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         outlook=words,
         verdict=f"{describe_error(outcome, lead) if lead else ''} {outcome.verdict}".strip(),
         command=command,
-        device=describe_device(next((fitted.device for fitted in networks.values()), None)),
+        device=page_data.describe_device(next((fitted.device for fitted in networks.values()), None)),
         seconds=outcome.seconds,
         unlike_units=_has_unlike_units(panel),
         series=_series_views(outcome, lead, looks),
-        data=data_facts(panel),
-        scores=tuple(_score(outcome, result.name, scores, final=result.final is not None) for result, scores in scored),
+        data=page_data.data_facts(panel),
+        scores=tuple(
+            views.Score(one.name, **asdict(one.scores), is_baseline=one.name in baselines)
+            for one in outcome.results
+            if one.scores is not None
+        ),
         candidates=outcome.leaderboard,
-        error_by_step={name: StepErrors(mae=mae, mse=mse) for name, (mae, mse) in errors.items()},
-        curves={name: training_curve(one) for name, one in histories.items() if one is not None and one.epochs},
+        error_by_step={name: views.StepErrors(mae=mae, mse=mse) for name, (mae, mse) in errors.items()},
+        curves={name: page_data.training_curve(one) for name, one in histories.items() if one and one.epochs},
         findings=outcome.findings,
         settings=_settings(outcome),
-        notes=(*outcome.notes, *outcome.warnings, *(note for _, notes in views for note in notes), *_even_looks(views)),
+        notes=(*outcome.notes, *outcome.warnings, *(note for _, notes in attention for note in notes), *even),
         inputs=outcome.inputs,
-        looks=tuple(look for shown, _ in views for look in shown if look.finding),
+        looks=tuple(look for shown, _ in attention for look in shown if look.finding),
     )
-
-
-def _score(outcome: Outcome, name: str, scores: Mapping[str, Any], *, final: bool) -> Score:
-    """A row of the score table; the members of a portfolio are no baselines, but for the naive forecast."""
-    return Score(model=name, is_baseline=not final and (not outcome.leaderboard or name == "seasonal_naive"), **scores)
 
 
 def _networks(outcome: Outcome) -> dict[str, Fitted]:
@@ -99,13 +86,6 @@ def _networks(outcome: Outcome) -> dict[str, Fitted]:
             if isinstance(member, Fitted):
                 networks[name if member is fitted else member.name] = member
     return networks
-
-
-def _even_looks(views: Sequence[tuple[tuple[Look, ...], tuple[str, ...]]]) -> Iterator[str]:
-    """Notes on networks whose attention is left out."""
-    for shown, _ in views:
-        if shown and not any(look.finding for look in shown):
-            yield f"The attention of {shown[0].model} is not drawn: it looks everywhere about alike."
 
 
 def _has_unlike_units(panel: Panel) -> bool:
@@ -123,7 +103,7 @@ def _lead(outcome: Outcome) -> str | None:
     return min(outcome.finals, key=error, default=None)
 
 
-def _series_views(outcome: Outcome, lead: str | None, looks: tuple[Outlook, ...]) -> tuple[SeriesView, ...]:
+def _series_views(outcome: Outcome, lead: str | None, looks: tuple[views.Outlook, ...]) -> tuple[views.SeriesView, ...]:
     """Every variable with its history, forecast, backtest, errors and parts."""
     panel, names = outcome.panel, variables(outcome.panel)
     # A backtest may have looked at some of the series alone.
@@ -139,7 +119,7 @@ def _series_views(outcome: Outcome, lead: str | None, looks: tuple[Outlook, ...]
         MOST_HISTORY, max(4 * outcome.job.spec.horizon, 2 * outcome.lookback.value, 200, 2 * max(seasons, default=0))
     )
     forecasts = {name: one.forecasts for name, one in outcome.finals.items()}
-    views = []
+    shown = []
     for number, name in enumerate(names):
         place = series, _ = divmod(number, panel.targets)
         ahead = panel.stamps[:0] if final is None else final.stamps[series]
@@ -149,15 +129,15 @@ def _series_views(outcome: Outcome, lead: str | None, looks: tuple[Outlook, ...]
         if final is not None:
             end = int(panel.offsets[series + 1])
             inputs = known_inputs(panel, known, series, slice(end - len(view.values), end))
-            parts: tuple[Component, ...] = ()
+            parts: tuple[views.Component, ...] = ()
             if len(names) <= MOST_PARTS:
                 parts = components(panel, final, place, seasons, known, inputs, compared)
             view = replace(view, outlook=looks[number], errors=errors.get(name), inputs=inputs, components=parts)
-        views.append(view)
-    return tuple(views)
+        shown.append(view)
+    return tuple(shown)
 
 
-def _errors(outcome: Outcome, lead: str | None) -> dict[str, SeriesErrors]:
+def _errors(outcome: Outcome, lead: str | None) -> dict[str, views.SeriesErrors]:
     """The errors of the leading model by variable."""
     if lead is None or lead not in outcome.backtests:
         return {}
@@ -171,27 +151,27 @@ def _errors(outcome: Outcome, lead: str | None) -> dict[str, SeriesErrors]:
     for place, name in enumerate(test.names):
         theirs = naive.get(name, np.nan)
         against = float(mae[place] / theirs) if theirs > 0 else np.nan
-        found[name] = SeriesErrors(float(mase[place]), float(mae[place]), against, float(inside[place]))
+        found[name] = views.SeriesErrors(float(mase[place]), float(mae[place]), against, float(inside[place]))
     return found
 
 
 def series_view(
     panel: Panel, place: tuple[int, int], rows: int, forecasts: Mapping[str, Forecasts], ahead: Stamps
-) -> SeriesView:
+) -> views.SeriesView:
     """One variable, at this place (series, target), with its last rows and its forecasts at the stamps ahead."""
     series, target = place
     begin, end = panel.span(series)
     shown = slice(max(begin, end - rows), end)
     predictions = {name: _prediction(one.mean, one.intervals, place) for name, one in forecasts.items()}
-    return SeriesView(
+    return views.SeriesView(
         id=variables(panel)[series * panel.targets + target],
         stamps=to_wall_time(panel.stamps[shown], panel.layout),
         values=panel.original_column(shown, series, target),
-        forecast=Forecast(to_wall_time(ahead, panel.layout), predictions),
+        forecast=views.Forecast(to_wall_time(ahead, panel.layout), predictions),
     )
 
 
-def _windows(outcome: Outcome, places: Mapping[str, int]) -> tuple[Window, ...]:
+def _windows(outcome: Outcome, places: Mapping[str, int]) -> tuple[views.Window, ...]:
     """The backtest windows of one variable, which stands at these places in the backtests of the models."""
     tests = {model: outcome.backtests[model] for model in places}
     if not tests:
@@ -211,17 +191,17 @@ def _windows(outcome: Outcome, places: Mapping[str, int]) -> tuple[Window, ...]:
             )
             for name, test in tests.items()
         }
-        windows.append(Window(cutoff, to_wall_time(one.stamps[w, place], layout), one.y[w, place], tested))
+        windows.append(views.Window(cutoff, to_wall_time(one.stamps[w, place], layout), one.y[w, place], tested))
     return tuple(windows)
 
 
-def _prediction(mean: Array, intervals: Bounds, place: tuple[int, int]) -> Prediction:
-    return Prediction(mean[place], {level: (low[place], high[place]) for level, (low, high) in intervals.items()})
+def _prediction(mean: Array, intervals: Bounds, place: tuple[int, int]) -> views.Prediction:
+    return views.Prediction(mean[place], {level: (low[place], high[place]) for level, (low, high) in intervals.items()})
 
 
-def _settings(outcome: Outcome) -> Settings:
+def _settings(outcome: Outcome) -> page_data.Settings:
     lookback = outcome.lookback
-    sections: Settings = {
+    sections: page_data.Settings = {
         "forecast": {"horizon": (outcome.job.spec.horizon, GIVEN), "lookback": (lookback.value, lookback.reason)}
     }
     for name, fitted in _networks(outcome).items():
@@ -230,8 +210,8 @@ def _settings(outcome: Outcome) -> Settings:
             found = plan.season.reason == GIVEN and outcome.job.spec.season is None
             sections["forecast"]["season"] = (plan.season.value, SEASON_FOUND if found else plan.season.reason)
         mechanism = fitted.attention if isinstance(fitted, ZeroShot) else fitted.spec.attention
-        own = attention_choice(fitted.spec.model or fitted.name, plan.model, mechanism)
+        own = page_data.attention_choice(fitted.spec.model or fitted.name, plan.model, mechanism)
         if isinstance(fitted, ZeroShot) and fitted.spec.attention is None:
             own = {part: Choice(choice.value, "as trained") for part, choice in own.items()}
-        sections |= network_settings(name, own, plan)
+        sections |= page_data.network_settings(name, own, plan)
     return sections

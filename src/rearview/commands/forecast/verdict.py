@@ -63,14 +63,9 @@ def verdict(
             f"{simpler.name} does better ({metric.upper()} {error:.3g}): use it with --model {simpler.name}"
             f"{', without --known and --future' if known else ''}."
         )
-    sentences += _coverage(best)
+    failed = [level for level, share in best.scores.coverage.items() if share < level / 100 - TOLERATED]
+    if failed:
+        share = f"{100 * best.scores.coverage[max(failed)]:.0f} %"
+        intervals = f"The {max(failed):g} % intervals of {best.name}"
+        sentences.append(f"{intervals} held only {share} of the time: do not rely on them.")
     return " ".join(sentences)
-
-
-def _coverage(result: Scored) -> list[str]:
-    """A sentence for the widest interval that held too seldom."""
-    for level, share in sorted(result.scores.coverage.items(), reverse=True):
-        if share < level / 100 - TOLERATED:
-            held = f"held only {100 * share:.0f} % of the time: do not rely on them."
-            return [f"The {level:g} % intervals of {result.name} {held}"]
-    return []

@@ -70,11 +70,14 @@ def predict_command(
         if reading is not None:
             forecaster.reading = forecaster.reading.override(reading)
         panel = _read_as_trained(forecaster, file)
+        rows, layout = "forecast", file_layout(panel.layout)
         if what_if is None:
-            rows, columns, notes = _forecast(forecaster, panel, future, level)
+            forecasts, stamps = forecaster.forecast(panel, future=future, level=level or None)
+            columns = forecast_frame(panel, forecasts, stamps, forecaster.name, layout=layout)
+            notes = (*_warnings(panel), *forecasts.notes)
         else:
             made = forecaster.compare(panel, what_if, future=future)
-            rows, columns = "forecast", what_if_frame(panel, made, layout=file_layout(panel.layout))
+            columns = what_if_frame(panel, made, layout=layout)
             notes = (*_warnings(panel), *made.planned.notes, describe_change(panel, made))
             if page is not None:
                 write_what_if_page(page, panel, made, command, began)
@@ -90,18 +93,10 @@ def predict_command(
     return 0
 
 
-def _forecast(
-    forecaster: Forecaster, panel: Panel, future: str | None, level: tuple[float, ...]
-) -> tuple[str, Columns, tuple[str, ...]]:
-    """(what the rows are, the rows, what there is to know)."""
-    forecasts, stamps = forecaster.forecast(panel, future=future, level=level or None)
-    columns = forecast_frame(panel, forecasts, stamps, forecaster.name, layout=file_layout(panel.layout))
-    return "forecast", columns, (*_warnings(panel), *forecasts.notes)
-
-
 def _detect(
     model: Path, file: str | Table, device: str, reading: ReadOptions | None
 ) -> tuple[str, Columns, tuple[str, ...]]:
+    """(what the rows are, the rows, what there is to know); `_classify` likewise."""
     from rearview.estimators.detect import frames
     from rearview.estimators.detect.detection import detect
     from rearview.estimators.detect.detector import Detector

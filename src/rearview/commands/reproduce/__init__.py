@@ -1,1 +1,1 @@
-"""`rearview reproduce`."""
+"""The `reproduce` command: a paper's table, or a synthetic study, made again beside the printed numbers."""

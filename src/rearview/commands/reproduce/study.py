@@ -17,6 +17,7 @@ from rearview.commands.console import output, print_lines, say
 from rearview.commands.reproduce.study_figures import draw, name_runs
 from rearview.commands.sweep import RunOptions
 from rearview.core.errors import InputError, collect_warnings
+from rearview.core.grouping import group_by
 from rearview.core.output_folder import check_place
 from rearview.core.wording import align, quantity
 from rearview.report.common import text
@@ -69,7 +70,7 @@ def study_command(
             f"{out} holds no {size} run of {name}; leave out --compare to make one"
             f"{'' if full else ', or add --full to see those of the full size'}."
         )
-    table = tabulate(study, runs)
+    table = tabulate_runs(study, runs)
     rows = [table.heads, *([cell.text for cell in row] for row in table.rows)]
     print_lines([*align(rows, right=range(1, len(table.heads))), "", verdict(study, runs)])
     page = write(out / f"{name}.html", summarise(study, runs, table, command, warnings))
@@ -87,7 +88,7 @@ def select(study: Study, runs: Sequence[StoredRun], size: str, arms: Sequence[st
     return sorted(chosen, key=lambda run: (order.index(run.row.arm), run.row.seed))
 
 
-def tabulate(study: Study, runs: Sequence[StoredRun]) -> Table:
+def tabulate_runs(study: Study, runs: Sequence[StoredRun]) -> Table:
     """One line for each run: its measures, what the paper says, what it took."""
     columns: dict[str, list[str]] = {}
     for name, heading in study.shown.items():
@@ -163,21 +164,18 @@ def verdict(study: Study, runs: Sequence[StoredRun]) -> str:
 def _judge_operators(rows: Sequence[OperatorsRow]) -> str:
     """The best arm of each case, beside softmax and the best fixed linear operator."""
     words = []
-    for case in dict.fromkeys(row.arm.partition("/")[0] for row in rows):
-        means = _mean_errors([row for row in rows if row.arm.startswith(f"{case}/")])
+    for case, same in group_by(rows, lambda row: row.arm.partition("/")[0]).items():
+        means = _mean_errors(same)
         best = min(means, key=lambda arm: means[arm])
         beside = f", softmax {means['softmax']:.4f}" if best != "softmax" and "softmax" in means else ""
-        floor = next(row.linear_floor for row in rows if row.arm.startswith(f"{case}/"))
-        words.append(f"{case} {best} {means[best]:.4f}{beside} (fixed linear {floor:.4f})")
+        words.append(f"{case} {best} {means[best]:.4f}{beside} (fixed linear {same[0].linear_floor:.4f})")
     return f"Least error of each case: {'; '.join(words)}."
 
 
 def _mean_errors(rows: Sequence[OperatorsRow | ComponentsRow]) -> dict[str, float]:
     """The mean error over seeds of each arm of one case, by the part of its name after the case."""
-    errors: dict[str, list[float]] = {}
-    for row in rows:
-        errors.setdefault(row.arm.partition("/")[2], []).append(row.mse)
-    return {arm: sum(each) / len(each) for arm, each in errors.items()}
+    arms = group_by(rows, lambda row: row.arm.partition("/")[2])
+    return {arm: sum(row.mse for row in same) / len(same) for arm, same in arms.items()}
 
 
 def _judge_harmonic(rows: Sequence[HarmonicRow]) -> str:
@@ -192,9 +190,8 @@ def _judge_harmonic(rows: Sequence[HarmonicRow]) -> str:
 def _judge_components(rows: Sequence[ComponentsRow]) -> str:
     resting: list[str] = []
     best: list[str] = []
-    for part in dict.fromkeys(row.arm.partition("/")[0] for row in rows):
+    for part, same in group_by(rows, lambda row: row.arm.partition("/")[0]).items():
         signal = "all parts" if part == "all" else part
-        same = [row for row in rows if row.arm.startswith(f"{part}/")]
         needed = [words for row in same if (words := _most_needed(row))]
         resting += [f"{signal} {words}" for words in needed]
         if not needed and (words := _best_paths(same)):

@@ -7,6 +7,7 @@ import numpy as np
 from rearview.bench.synthetic import StoredRun
 from rearview.bench.synthetic.flipflop import KINDS
 from rearview.core.files import read_yaml
+from rearview.core.grouping import group_by
 from rearview.data.synthetic.harmonic import REGIMES, tone_periods
 from rearview.report.common.summary import Values
 from rearview.report.results.study import Figure, Series, View
@@ -84,10 +85,8 @@ def _draw_operators(runs: Runs) -> list[Figure]:
 
 def _by_part(runs: Runs) -> dict[str, dict[str, StoredRun]]:
     """The runs of each part or case, which stands before the stroke in the name of an arm."""
-    parts: dict[str, dict[str, StoredRun]] = {}
-    for name, run in runs.items():
-        parts.setdefault(run.row.arm.partition("/")[0], {})[name] = run
-    return parts
+    parts = group_by(runs.items(), lambda named: named[1].row.arm.partition("/")[0])
+    return {part: dict(same) for part, same in parts.items()}
 
 
 def _draw_components(runs: Runs) -> list[Figure]:

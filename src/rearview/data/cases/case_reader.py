@@ -190,22 +190,21 @@ def _read_long(
             f"{source} has no column {missing[0]!r}, which the classifier was trained on; it has "
             f"{listing(table.names)}."
         )
-    if label_col is not None:
-        table.check_names([label_col], "y")
+    if label_col is not None and label_col not in table.names:
+        raise InputError(table.describe_unknown(label_col, "y"))
     if not channels:
         raise InputError(f"{source} has no column of values beside {ids_in!r} and {times_in!r}; add one a channel.")
     ids, times = _complete(table, ids_in, source), _times(table, times_in, source)
-    unique, first, codes = np.unique(ids.astype(str), return_index=True, return_inverse=True)
-    rank = np.empty(len(unique), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(unique))
-    order = np.lexsort((times, rank[codes]))
+    _, first, codes = np.unique(ids.astype(str), return_index=True, return_inverse=True)
+    codes = np.argsort(np.argsort(first))[codes]  # in the order of their first rows
+    order = np.lexsort((times, codes))
     sorted_codes, sorted_times = codes[order], times[order]
     twice = np.flatnonzero((sorted_codes[1:] == sorted_codes[:-1]) & (sorted_times[1:] == sorted_times[:-1]))
     if len(twice):
         row = order[twice[0]]
         raise InputError(f"{source}: id {ids[row]} has two rows at time {times[row]}; keep one of them.")
     values = np.stack([_channel(table, name, source, fills=sentinels == "auto") for name in channels])[:, order]
-    ends = np.cumsum(np.bincount(rank[codes]))[:-1]
+    ends = np.cumsum(np.bincount(codes))[:-1]
     keys = ids[np.sort(first)]
     labels = None if y is None else check_labels(_labels_by_id(table, y, keys, ids, source), f"y of {source}")
     series, findings = _mask_series(tuple(np.split(values, ends, axis=1)), channels, sentinels)

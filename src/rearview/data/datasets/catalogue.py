@@ -22,26 +22,13 @@ from rearview.core.files import freeze, read_yaml
 from rearview.data.datasets import borders as published
 from rearview.data.datasets import detection_sets, stand_ins
 from rearview.data.datasets.borders import Borders, Rule
-from rearview.data.datasets.data_folder import checksum, compare_checksum, files_in, locate
+from rearview.data.datasets.data_folder import checksum as checksum
+from rearview.data.datasets.data_folder import compare_checksum, files_in, locate
 from rearview.data.datasets.readers import READERS, Reader, gift_reader, read_as_published, read_repaired
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import drop_empty_targets
 from rearview.data.panel_reader import load as read_file
 from rearview.data.step import Step
-
-__all__ = [
-    "Borders",
-    "Dataset",
-    "available",
-    "borders",
-    "checksum",
-    "find",
-    "get",
-    "load",
-    "names",
-    "recording_of",
-    "register",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, did_you_mean
-from rearview.core.wording import listing, plural
+from rearview.core.wording import listing, name_with_verb
 from rearview.data.holidays import ANY, is_holiday
 from rearview.data.infer.layout import Roles, is_text
 from rearview.data.infer.number_text import MISSING_WORDS, cell_texts, read_numbers
@@ -72,17 +72,30 @@ def describe_series(
     Columns are named, or those of a model's training, or all inputs that never change within a series, though they
     differ between series; a text that is another one for each series says nothing.
     """
-    levels: dict[str, tuple[str, ...]] = dict(options.levels)
-    names, values = list[str](), list[NDArray[np.float64]]()
-    taken = list[str]()
+
+    def one_each(name: str, cells: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """[series]: the value of a column in each series, NaN where it has none; None where one has two."""
+        there = np.isfinite(cells)
+        low, high = np.full(len(ids), np.inf), np.full(len(ids), -np.inf)
+        np.minimum.at(low, codes[there], cells[there])
+        np.maximum.at(high, codes[there], cells[there])
+        differ = np.flatnonzero(low < high)
+        if len(differ) and name in options.static:
+            raise InputError(
+                f"{table.source}: column {name!r}, which static (--static) names, changes within series "
+                f"{ids[int(differ[0])]!r}; name it as known (--known) where it is known in the future, or leave it out."
+            )
+        return None if len(differ) else np.where(np.isfinite(low), low, np.nan)
+
+    levels = dict(options.levels)
+    names, values, taken = list[str](), list[NDArray[np.float64]](), list[str]()
     trained = bool(options.trained)
     for name in options.static or (() if trained or len(ids) < 2 else roles.inputs):
         if not table.fetch(name).dtype.is_numeric() and (name in levels or is_text(table, name)):
             places, words = _read_levels(table, name)
-            kind = _one_each(
-                table, name, np.where(places < 0, np.nan, places), codes, ids, named=name in options.static
-            )
-            if kind is None or (not options.static and not _tells(len(words), len(ids))):
+            kind = one_each(name, np.where(places < 0, np.nan, places))
+            tells = 1 < len(words) <= MOST_LEVELS and len(words) < len(ids)
+            if kind is None or not (options.static or tells):
                 continue
             levels.setdefault(name, tuple(words))
             own = [words[int(place)] if np.isfinite(place) else "" for place in kind]
@@ -92,7 +105,7 @@ def describe_series(
         else:
             if not options.static and not table.fetch(name).dtype.is_numeric():
                 continue  # numbers in text are read, and judged, by the reader of columns
-            kind = _one_each(table, name, read_numbers(table, name), codes, ids, named=name in options.static)
+            kind = one_each(name, read_numbers(table, name))
             if kind is None or (not options.static and len(np.unique(kind[np.isfinite(kind)])) < 2):
                 continue
             names.append(name)
@@ -101,34 +114,10 @@ def describe_series(
     if not taken:
         return None, roles, options, []
     roles = replace(roles, inputs=tuple(name for name in roles.inputs if name not in taken))
-    which = plural(len(taken), f"Column {taken[0]!r} describes", f"Columns {listing(taken)} describe")
+    which = name_with_verb("Column", taken, "describes", "describe")
     found = [] if trained else [Finding("inferred", "static", 0, f"{which} the series: one value in each.")]
     options = replace(options, static=tuple(taken), levels=tuple(levels.items()))
     return Statics(tuple(names), np.stack(values, axis=1) if values else np.empty((len(ids), 0))), roles, options, found
-
-
-def _tells(words: int, series: int) -> bool:
-    """Whether so many texts tell kinds of series apart."""
-    return 1 < words <= MOST_LEVELS and words < series
-
-
-def _one_each(
-    table: Table, name: str, cells: NDArray[np.float64], codes: NDArray[np.int64], ids: tuple[str, ...], *, named: bool
-) -> NDArray[np.float64] | None:
-    """[series]: the value of a column in each series, NaN where it has none; None where one has two."""
-    there = np.isfinite(cells)
-    low, high = np.full(len(ids), np.inf), np.full(len(ids), -np.inf)
-    np.minimum.at(low, codes[there], cells[there])
-    np.maximum.at(high, codes[there], cells[there])
-    differ = np.flatnonzero(low < high)
-    if len(differ):
-        if named:
-            raise InputError(
-                f"{table.source}: column {name!r}, which static (--static) names, changes within series "
-                f"{ids[int(differ[0])]!r}; name it as known (--known) where it is known in the future, or leave it out."
-            )
-        return None
-    return np.where(np.isfinite(low), low, np.nan)
 
 
 def _read_levels(table: Table, name: str) -> tuple[NDArray[np.int64], list[str]]:
@@ -140,10 +129,8 @@ def _read_levels(table: Table, name: str) -> tuple[NDArray[np.int64], list[str]]
     cells = ["" if cell.lower() in missing else cell for cell in cell_texts(table.fetch(name))]
     words, codes, counts = np.unique(np.array(cells), return_inverse=True, return_counts=True)
     order = np.lexsort((words, -counts, words != ""))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
     found = [str(words[place]) for place in order]
-    numbers = rank[codes.reshape(-1)]
+    numbers = np.argsort(order)[codes.reshape(-1)]
     return np.where((numbers == 0) & (found[0] == ""), -1, numbers), found
 
 

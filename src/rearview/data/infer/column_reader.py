@@ -1,24 +1,15 @@
 """The columns of a table as the panel takes them, with an account of what was missing, constant or a sentinel."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.core.wording import listing, plural
+from rearview.core.wording import name_with_verb, plural
+from rearview.data.infer import number_text
 from rearview.data.infer.layout import Roles
-from rearview.data.infer.number_text import (
-    FILL_GAP,
-    LARGEST,
-    DoubtfulColumn,
-    Notation,
-    TextColumn,
-    find_notation,
-    parse_column,
-    read_numbers,
-)
 from rearview.data.infer.problems import Problem, Problems, Repair
 from rearview.data.infer.row_order import Indices, RowOrder
 from rearview.data.infer.timestamps import infer_kind
@@ -94,8 +85,8 @@ class ColumnReader:
     def raw(self, name: str) -> NDArray[np.float64]:
         """A column as it stands in the table; cells that are no numbers are problems, and missing."""
         try:
-            return read_numbers(self.table, name, self.problems, fills=self.sentinels == "auto")
-        except TextColumn as text:
+            return number_text.read_numbers(self.table, name, self.problems, fills=self.sentinels == "auto")
+        except number_text.TextColumn as text:
             if not any(one.what == "text" and one.column == name for one in self.problems.met):
                 self.problems.add(Problem("text", str(text), column=name, flag=text.flag))
             return np.full(len(self.table.fetch(name)), np.nan)
@@ -120,7 +111,7 @@ class ColumnReader:
         """A column; values too large for float32 are a problem, and missing, and those too near one another are one."""
         low, high = float(np.fmin.reduce(column, initial=np.nan)), float(np.fmax.reduce(column, initial=np.nan))
         where = f"{self.table.source}: column {name!r}"
-        if max(-low, high) > LARGEST:
+        if max(-low, high) > number_text.LARGEST:
             message = f"{where} holds values too large for float32 ({low:g} to {high:g}); give it in a larger unit."
             self.problems.add(Problem("infinite", message, column=name))
             return np.full_like(column, np.nan)
@@ -161,26 +152,26 @@ class ColumnReader:
             findings.append(Finding("repaired", "missing", total, message))
         inputs = (*self.roles.inputs, *self.roles.known)
         sides: tuple[tuple[Kind, str, tuple[str, ...]], ...] = (
-            ("repaired", "input column", inputs),
-            ("warning", "target column", self.roles.targets),
+            ("repaired", "Input column", inputs),
+            ("warning", "Target column", self.roles.targets),
         )
         for kind, noun, names in sides:
             if empty := [name for name in names if self.accounts[name].empty]:
                 it_is = plural(len(empty), "it is", "they are")
-                message = f"{_have(empty, noun)} no value in any row; {it_is} read as a constant."
+                message = f"{name_with_verb(noun, empty)} no value in any row; {it_is} read as a constant."
                 findings.append(Finding(kind, "empty", len(empty), message))
             if constant := [name for name in names if self.accounts[name].constant]:
-                message = f"{_have(constant, noun)} one value in all rows, from which nothing can be learned."
+                message = f"{name_with_verb(noun, constant)} one value in all rows, from which nothing can be learned."
                 findings.append(Finding(kind, "constant", len(constant), message))
         if self.left_out:
             were = plural(len(self.left_out), "was", "were")
-            message = f"{_have(self.left_out)} text, not numbers, and {were} left out."
+            message = f"{name_with_verb('Column', self.left_out)} text, not numbers, and {were} left out."
             findings.append(Finding("warning", "text", len(self.left_out), message))
         return findings
 
     def _notation_findings(self) -> list[Finding]:
         """How numbers are written, where it is not with a decimal point and nothing else."""
-        notations = {name: find_notation(self.table, name) for name in self.roles.numeric}
+        notations = {name: number_text.find_notation(self.table, name) for name in self.roles.numeric}
         commas = {name: one for name, one in notations.items() if one is not None and not one.thousands}
         grouped = {name: one for name, one in notations.items() if one is not None and one.thousands}
         findings = []
@@ -188,10 +179,14 @@ class ColumnReader:
             findings.append(Finding("inferred", "decimal comma", 0, "Numbers are written with a decimal comma."))
         if commas:
             others = " A point in other columns is taken for a decimal point." if len(commas) < len(notations) else ""
-            message = f"{_have(list(commas))} numbers with a decimal comma: {_example(commas)}.{others}"
+            message = (
+                f"{name_with_verb('Column', list(commas))} numbers with a decimal comma: {_example(commas)}.{others}"
+            )
             findings.append(Finding("repaired", "decimal comma", len(commas), message))
         if grouped:
-            message = f"{_have(list(grouped))} numbers with marks between thousands: {_example(grouped)}."
+            message = (
+                f"{name_with_verb('Column', list(grouped))} numbers with marks between thousands: {_example(grouped)}."
+            )
             findings.append(Finding("repaired", "thousands", len(grouped), message))
         return findings + [repair for name in self.roles.numeric for repair in self._dress(name)]
 
@@ -200,7 +195,7 @@ class ColumnReader:
         column = self.table.fetch(name)
         if column.dtype.is_numeric() or column.dtype.is_temporal() or column.is_null().all():
             return []
-        parsed = parse_column(self.table, name)
+        parsed = number_text.parse_column(self.table, name)
         shown = {cell: f"{parsed.numbers[row]:.12g}" for row, cell in parsed.dressed}
         if not shown:
             return []
@@ -211,13 +206,13 @@ class ColumnReader:
         return [Repair("repaired", "notation", len(shown), message, self.table.place(row), name, cell, shown[cell])]
 
 
-def _text_problem(table: Table, name: str) -> TextColumn | None:
+def _text_problem(table: Table, name: str) -> number_text.TextColumn | None:
     """Why a column can't be read as numbers, where no cell of it is one."""
     if table.fetch(name).dtype.is_numeric():
         return None
     try:
-        read_numbers(table, name)
-    except TextColumn as problem:
+        number_text.read_numbers(table, name)
+    except number_text.TextColumn as problem:
         return problem
     except InputError:
         return None
@@ -227,20 +222,15 @@ def _text_problem(table: Table, name: str) -> TextColumn | None:
 def _is_mere_text(table: Table, name: str) -> bool:
     """Whether a column is text, and not lists, stamps (a better time?) or numbers in a doubtful notation."""
     problem = _text_problem(table, name)
-    if problem is None or isinstance(problem, DoubtfulColumn):
+    if problem is None or isinstance(problem, number_text.DoubtfulColumn):
         return False
     column = table.fetch(name)
     return not column.dtype.is_nested() and infer_kind(column) != "stamps"
 
 
-def _example(notations: dict[str, Notation]) -> str:
+def _example(notations: dict[str, number_text.Notation]) -> str:
     first = next(iter(notations.values()))
     return f"{first.example!r} is read as {first.plain(first.example)}"
-
-
-def _have(names: Sequence[str], noun: str = "column") -> str:
-    """'Column 'a' has' or 'Columns 'a' and 'b' have'."""
-    return f"{noun.capitalize()}{plural(len(names), '', 's')} {listing(names)} {plural(len(names), 'has', 'have')}"
 
 
 def count_values(cells: NDArray[np.float64]) -> dict[float, int]:
@@ -295,7 +285,7 @@ def _fill_cells(column: NDArray[np.float64], bounds: NDArray[np.int64]) -> NDArr
     many = np.add.reduceat(huge.astype(np.int64), bounds[:-1])
     others = np.add.reduceat((~huge & ~np.isnan(column)).astype(np.int64), bounds[:-1])
     same = lowest == np.maximum.reduceat(np.where(huge, size, 0.0), bounds[:-1])
-    apart = (lowest >= FILL_GAP * highest) & ((many < others) | (same & (others >= FEW)))
+    apart = (lowest >= number_text.FILL_GAP * highest) & ((many < others) | (same & (others >= FEW)))
     cells = huge & np.repeat(apart, np.diff(bounds))
     return cells if cells.any() else None
 

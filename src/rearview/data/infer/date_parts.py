@@ -9,21 +9,8 @@ from rearview.data.infer.timestamp_text import part_of_year
 from rearview.data.infer.timestamps import YEAR_NAMES
 from rearview.data.io.table import Table
 
-CLOCK_NAMES = (
-    "time",
-    "hour",
-    "clock",
-    "time of day",
-    "uhrzeit",
-    "zeit",
-    "stunde",
-    "heure",
-    "hora",
-    "hour ending",
-    "he",
-    "hr",
-    "hour of day",
-)
+CLOCK_NAMES = ("time", "hour", "clock", "time of day", "uhrzeit", "zeit", "stunde", "heure", "hora", "hour ending",
+               "he", "hr", "hour of day")  # fmt: skip
 _SLOT_NAMES = ("period", "settlement period", "settlement_period", "interval", "slot", "quarter hour", "viertelstunde")
 _SLOTS = (24, 48, 96)
 """Into how many numbered parts a day is divided."""
@@ -118,7 +105,7 @@ def join_date_parts(table: Table, year: str) -> tuple[Table, tuple[str, ...]] | 
     names = [year, units[part], *([units["day"]] if part == "month" and units["day"] else [])]
     texts = [[text.removesuffix(".0") for text in _texts(table, name)] for name in names]
     parts = [
-        _fill_down(texts[0]),
+        _fill_years(texts[0]),
         *([_write_part(unit, cell) for cell in column] for unit, column in zip((part, "day"), texts[1:], strict=False)),
     ]
     # As with times of day: a total has no month, and such rows are dealt with as others of their kind.
@@ -130,7 +117,7 @@ def join_date_parts(table: Table, year: str) -> tuple[Table, tuple[str, ...]] | 
     return table.add_column(name, np.array(dates)), tuple(names)
 
 
-def _fill_down(years: list[str]) -> list[str]:
+def _fill_years(years: list[str]) -> list[str]:
     """Years, each in the place of the empty cells below it too; what is no year is empty."""
     filled: list[str] = []
     for cell in years:

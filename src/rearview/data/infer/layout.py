@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from rearview.core.errors import InputError, did_you_mean
-from rearview.core.wording import listing, plural
+from rearview.core.errors import InputError
+from rearview.core.wording import listing, name_with_verb, plural
 from rearview.data.infer.number_text import parse_column
 from rearview.data.infer.problems import MessyData, Problem, Problems
 from rearview.data.infer.timestamps import MONTH_NAMES, YEAR_NAMES, counts_months, infer_kind, tells_time
@@ -62,10 +62,7 @@ def leave_out_unknown(table: Table, options: ReadOptions, problems: Problems) ->
         flag = f"--{option.replace('_', '-')}"
         for name in names:
             if name not in table.names:
-                message = (
-                    f"{table.source} has no column {name!r}, which {option} ({flag}) names."
-                    f"{did_you_mean(name, table.names)} Its columns are {listing(table.names)}."
-                )
+                message = table.describe_unknown(name, f"{option} ({flag})")
                 problems.add(Problem("unknown column", message, value=name, flag=flag))
         kept = tuple(name for name in names if name in table.names)
         if kept != names:
@@ -196,16 +193,14 @@ def _find_meaningless(
                 findings.append(Finding("warning", "row counter", 1, message))
     numbering = [name for name in names if name not in (*named, *meaningless) and _numbers_rows(table, name)]
     if numbering:
-        which = plural(len(numbering), f"Column {numbering[0]!r} has", f"Columns {listing(numbering)} have")
-        message = (
-            f"{which} another number in every row, as ids do; {plural(len(numbering), 'it is', 'they are')} left out."
-        )
+        it_is = plural(len(numbering), "it is", "they are")
+        message = f"{name_with_verb('Column', numbering)} another number in every row, as ids do; {it_is} left out."
         findings.append(Finding("warning", "row ids", len(numbering), message))
     meaningless += numbering
     blank = [name for name in nameless if name not in named and table.fetch(name).is_null().all()]
     if blank:
-        which = plural(len(blank), f"Column {blank[0]!r} has", f"Columns {listing(blank)} have")
-        message = f"{which} neither a name nor a value; {plural(len(blank), 'it is', 'they are')} left out."
+        it_is = plural(len(blank), "it is", "they are")
+        message = f"{name_with_verb('Column', blank)} neither a name nor a value; {it_is} left out."
         findings.append(Finding("repaired", "blank", len(blank), message))
     return meaningless + blank, findings
 

@@ -30,49 +30,6 @@ _MOST_REPEATED = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class RowOrder:
-    """Rows of a table in the order of the panel, and the panel's row for each of them."""
-
-    take: Indices | None
-    """Table rows, series by series in order of time; None when the table has that order."""
-    place: Indices | None
-    """The panel's row for each row taken; None when they follow one another."""
-    bounds: Indices
-    """[series + 1]: rows bounds[s] to bounds[s + 1] of those taken belong to series s."""
-    offsets: Indices
-    """[series + 1], as `Panel.offsets`."""
-    stamps: Stamps
-    step: Step
-    groups: "Groups | None" = None
-    """Rows that become one; `bounds` and `place` count what they become."""
-
-    def arrange(self, column: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A table column in the order of `take`."""
-        return column if self.take is None else column[self.take]
-
-    def combine(self, arranged: NDArray[np.float64]) -> NDArray[np.float64]:
-        """An arranged column with the rows of one stamp made one."""
-        return arranged if self.groups is None else self.groups.combine(arranged)
-
-    @property
-    def row_bounds(self) -> Indices:
-        """[series + 1]: where the series begin and end among the arranged rows."""
-        return self.bounds if self.groups is None else self.groups.bounds
-
-    def on_grid(self, column: NDArray[np.float64], taken: slice) -> NDArray[np.float64]:
-        """The `taken` part of a combined column at its rows of the panel, NaN on rows that nothing was read for.
-
-        Where rows are counted or summed up, nothing is 0.
-        """
-        if self.place is None:
-            return column[taken]
-        nothing = 0.0 if self.groups is not None and self.groups.adds_up else np.nan
-        grid = np.full(len(self.stamps), nothing)
-        grid[self.place[taken]] = column[taken]
-        return grid
-
-
-@dataclass(frozen=True, slots=True)
 class Groups:
     """Rows in order, several of which have one stamp and become one."""
 
@@ -149,17 +106,13 @@ class TakenRows:
 
     rows: TableRows
     take: Indices | None
-    """As `RowOrder.take`."""
+    """Table rows, series by series in order of time; None when the table has that order."""
     bounds: Indices
-    """As `RowOrder.bounds`."""
+    """[series + 1]: rows bounds[s] to bounds[s + 1] of those taken, or of what they become, belong to series s."""
     stamps: Stamps
     """Of the rows taken, or of what they become."""
     groups: Groups | None = None
-
-    def row_at(self, place: int) -> int:
-        """The row of the table that stands at a place, or the first of those that became one there."""
-        arranged = place if self.groups is None else int(self.groups.starts[place])
-        return arranged if self.take is None else int(self.take[arranged])
+    """Rows that become one."""
 
     def join(self, stamps: Stamps, how: Combination, *, gathered: bool) -> "TakenRows":
         """Runs of equal stamps within each series, each made one."""
@@ -196,7 +149,47 @@ class TakenRows:
 
     def without_gaps(self, step: Step) -> "RowOrder":
         """The order of rows that follow one another step by step."""
-        return RowOrder(self.take, None, self.bounds, self.bounds, self.stamps, step, self.groups)
+        return self.on_panel(None, self.bounds, self.stamps, step)
+
+    def on_panel(self, place: Indices | None, offsets: Indices, stamps: Stamps, step: Step) -> "RowOrder":
+        """The order of rows whose places in the panel are known."""
+        return RowOrder(self.rows, self.take, self.bounds, stamps, self.groups, place=place, offsets=offsets, step=step)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOrder(TakenRows):
+    """Rows of a table in the order of the panel, and the panel's row for each of them; `stamps` are the panel's."""
+
+    place: Indices | None
+    """The panel's row for each row taken, or for what they become; None when they follow one another."""
+    offsets: Indices
+    """[series + 1], as `Panel.offsets`."""
+    step: Step
+
+    def arrange(self, column: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A table column in the order of `take`."""
+        return column if self.take is None else column[self.take]
+
+    def combine(self, arranged: NDArray[np.float64]) -> NDArray[np.float64]:
+        """An arranged column with the rows of one stamp made one."""
+        return arranged if self.groups is None else self.groups.combine(arranged)
+
+    @property
+    def row_bounds(self) -> Indices:
+        """[series + 1]: where the series begin and end among the arranged rows."""
+        return self.bounds if self.groups is None else self.groups.bounds
+
+    def on_grid(self, column: NDArray[np.float64], taken: slice) -> NDArray[np.float64]:
+        """The `taken` part of a combined column at its rows of the panel, NaN on rows that nothing was read for.
+
+        Where rows are counted or summed up, nothing is 0.
+        """
+        if self.place is None:
+            return column[taken]
+        nothing = 0.0 if self.groups is not None and self.groups.adds_up else np.nan
+        grid = np.full(len(self.stamps), nothing)
+        grid[self.place[taken]] = column[taken]
+        return grid
 
 
 def keep_order(rows: TableRows, step: Step | None) -> tuple[RowOrder, list[Finding]]:
@@ -261,12 +254,14 @@ def _place_on_grid(taken: TakenRows, step: Step | None) -> tuple[RowOrder, list[
     )
     findings.append(Finding("repaired", "gaps", missing, message))
     place = np.repeat(offsets[:-1], counts) + steps
-    return RowOrder(taken.take, place, bounds, offsets, grid, step, groups), findings
+    return taken.on_panel(place, offsets, grid, step), findings
 
 
 def _off_grid(taken: TakenRows, at: int, count: int, anchor: object, step: Step) -> Problem:
     """A problem for the stamps off the grid, which names the first of them."""
-    rows, row, shown = taken.rows, taken.row_at(at), show(taken.stamps[at])
+    row = at if taken.groups is None else int(taken.groups.starts[at])
+    row = row if taken.take is None else int(taken.take[row])
+    rows, shown = taken.rows, show(taken.stamps[at])
     flag = f"--every {step} --agg mean"
     message = (
         f"{rows.table.at(row)}, column {rows.time_col!r}: the stamp {shown}{rows.of_series(row)} is off the grid, "
@@ -297,9 +292,10 @@ def _gather(taken: TakenRows, step: Step, how: Combination, findings: list[Findi
     return gathered
 
 
-def align(order: RowOrder, rows: TableRows) -> tuple[RowOrder, list[Finding]]:
+def align(order: RowOrder) -> tuple[RowOrder, list[Finding]]:
     """The same rows with every series on one common grid, for series that become columns of one."""
-    step, stamps, begins = order.step, order.stamps, order.stamps[order.offsets[:-1]]
+    rows, step, stamps = order.rows, order.step, order.stamps
+    begins = stamps[order.offsets[:-1]]
     start, end = begins.min(), stamps[order.offsets[1:] - 1].max()
     size = int(step.distance(start, end)) + 1
     anchors = step.anchors(stamps, order.offsets[:-1], order.offsets[1:])
@@ -315,9 +311,7 @@ def align(order: RowOrder, rows: TableRows) -> tuple[RowOrder, list[Finding]]:
     counts = np.diff(order.bounds)
     within = np.arange(order.bounds[-1]) if order.place is None else order.place
     place = within - np.repeat(order.offsets[:-1], counts) + np.repeat(step.distance(start, begins), counts)
-    common = RowOrder(
-        order.take, place, order.bounds, np.array([0, size]), step.grid(start, size, anchor), step, order.groups
-    )
+    common = replace(order, place=place, offsets=np.array([0, size]), stamps=step.grid(start, size, anchor))
     outside = size * len(rows.ids) - int(order.offsets[-1])
     if outside == 0:
         return common, []

@@ -26,16 +26,17 @@ _FEW_STAMPS, _MOST_ROWS = 0.8, 0.95
 
 
 def read_series(table: Table, id_columns: tuple[str, ...]) -> tuple[Indices, tuple[str, ...]]:
-    """[row] the number of each row's series, and the ids as text, in the order in which they first appear."""
+    """[row] the number of each row's series, and the ids as text, in the order in which they first appear.
+
+    No id is missing.
+    """
     codes, ids = _read_ids(table, id_columns[0])
     for name in id_columns[1:]:
         more, words = _read_ids(table, name)
         joint, first, inverse = np.unique(codes * len(words) + more, return_index=True, return_inverse=True)
         order = np.argsort(first)
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
         ids = [f"{ids[both // len(words)]}{JOIN}{words[both % len(words)]}" for both in joint[order].tolist()]
-        codes = rank[inverse.reshape(-1)]
+        codes = np.argsort(order)[inverse.reshape(-1)]
     return codes, tuple(ids)
 
 
@@ -54,12 +55,6 @@ def _read_ids(table: Table, name: str) -> tuple[Indices, list[str]]:
             raise InputError(
                 f"{table.source}, column {name!r} holds {dtype}, which can't name series; write the names as text."
             ) from problem
-    missing = missing_ids(column)
-    if missing.any():
-        raise InputError(
-            f"{table.at(int(missing.argmax()))}, column {name!r}: the id of the series is missing; fill it in or "
-            "remove the row."
-        )
     values = column.unique(maintain_order=True).to_list()
     words = [str(value) for value in values]
     if len(values) == 1:
@@ -119,10 +114,7 @@ def find_id_columns(
     if gathered and not shared:
         return ()
     least = _MOST_ROWS * len(moments) if shared else len(moments)
-    codes: dict[str, Indices] = {}
-    for name in names:
-        if _may_be_id(table, name):
-            codes[name] = read_series(table, (name,))[0]
+    codes = {name: read_series(table, (name,))[0] for name in names if _may_be_id(table, name)}
 
     def tells_apart(chosen: Sequence[str]) -> bool:
         if not chosen:
@@ -146,12 +138,12 @@ def _may_be_id(table: Table, name: str) -> bool:
     column = table.fetch(name)
     if column.dtype.is_nested() or column.dtype.is_temporal() or missing_ids(column).any():
         return False
+    named = _LIKE_IDS.fullmatch(name) is not None
     if column.dtype.is_numeric():
         numbers = column.to_numpy()
-        return bool(_LIKE_IDS.fullmatch(name)) and bool(np.all(numbers == np.floor(numbers)))
-    if infer_kind(column) == "stamps":
+        return named and bool(np.all(numbers == np.floor(numbers)))
+    kind = infer_kind(column)
+    if kind == "stamps":
         return False
-    return parse_column(table, name).is_text or (
-        bool(_LIKE_IDS.fullmatch(name))
-        and (infer_kind(column) == "integers" or bool(parse_column(table, name).dressed))
-    )
+    parsed = parse_column(table, name)
+    return parsed.is_text or (named and (kind == "integers" or bool(parsed.dressed)))

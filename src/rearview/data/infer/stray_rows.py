@@ -36,12 +36,10 @@ class StrayRow:
     """The cell that shows it."""
 
 
-def find_stray_rows(
-    table: Table, time: str, bad: Sequence[BadStamp], rows: int, left_out: Sequence[str] = ()
-) -> list[StrayRow]:
+def find_stray_rows(table: Table, time: str, bad: Sequence[BadStamp], left_out: Sequence[str] = ()) -> list[StrayRow]:
     """Those of the rows without a stamp that are no observations; columns that are `left_out` have no say."""
     others = [name for name in table.names if name != time and name not in (*table.id_names, *left_out)]
-    numbers = [one.row for one in bad]
+    rows, numbers = len(table), [one.row for one in bad]
     cells = {name: table.fetch(name)[numbers].to_list() for name in others}
     stray: list[StrayRow] = []
     gone = set(numbers)
@@ -66,14 +64,14 @@ def find_stray_rows(
             stray.append(StrayRow(one.row, "total", words))
         elif one.row in trailing and one.value and not any(map(_has_number, filled.values())):
             stray.append(StrayRow(one.row, "remark", one.value))
-        elif one.row == rows - 1 and not one.value and filled and _is_sum(table, one.row, filled):
+        elif one.row == rows - 1 and not one.value and _is_sum(table, one.row, filled):
             stray.append(StrayRow(one.row, "total", next(iter(filled.values()))))
     return stray
 
 
 def trailing_remarks(table: Table, rows: Sequence[int]) -> set[int]:
     """Those of the rows that stand at the end of the table and hold words alone: sentences that have commas."""
-    last = len(table.fetch(table.names[0])) - 1
+    last = len(table) - 1
     remarks: set[int] = set()
     for row in reversed(rows):
         if row != last - len(remarks):
@@ -92,8 +90,7 @@ def leave_out_units(table: Table) -> tuple[Table, list[Repair]]:
     words = [cell for cell in first if cell is not None and not _has_number(cell)]
     if not words or len(words) < len(table.names) or any(parse_column(table, name).is_text for name in texts):
         return table, []
-    rows = np.arange(1, len(table.fetch(table.names[0])))
-    return table.select(rows), repairs_of(table, [StrayRow(0, "units", words[0])])
+    return table.select(np.arange(1, len(table))), repairs_of(table, [StrayRow(0, "units", words[0])])
 
 
 def _has_number(text: str) -> bool:
@@ -103,7 +100,6 @@ def _has_number(text: str) -> bool:
 
 def _is_sum(table: Table, row: int, filled: dict[str, str]) -> bool:
     """Whether the cells of the last row are the sums or the means of those above them."""
-    checked = 0
     for name in filled:
         column = table.fetch(name)
         cells = column.to_numpy() if column.dtype.is_numeric() else parse_column(table, name).numbers
@@ -112,8 +108,7 @@ def _is_sum(table: Table, row: int, filled: dict[str, str]) -> bool:
         likely = (above.sum(), above.mean()) if len(above) else ()
         if not any(np.isclose(numbers[row], one, rtol=1e-6, atol=0.01) for one in likely):
             return False
-        checked += 1
-    return checked > 0
+    return bool(filled)
 
 
 def repairs_of(table: Table, stray: Sequence[StrayRow]) -> list[Repair]:

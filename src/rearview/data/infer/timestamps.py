@@ -15,18 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
+from rearview.data.infer import timestamp_text
 from rearview.data.infer.problems import MOST_NAMED, MessyData, Problem, Repair
-from rearview.data.infer.timestamp_text import (
-    Unreadable,
-    days_of_years_in,
-    moments_in,
-    months_in,
-    read_integers,
-    read_stamps,
-)
 from rearview.data.infer.wall_time import to_utc, to_wall_time, zone_of
 from rearview.data.io.table import Table, TableColumn
-from rearview.data.panel import Finding, Layout
+from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.read_options import ReadOptions
 from rearview.data.step import Stamps
 
@@ -135,6 +128,12 @@ def show(stamp: object) -> str:
     return text.removesuffix(".000000").removesuffix(" 00:00:00")
 
 
+def show_ends(panel: Panel) -> tuple[str, str]:
+    """The first and the last stamp of a panel as a clock in its time zone shows them."""
+    first, last = to_wall_time(np.array([panel.stamps.min(), panel.stamps.max()]), panel.layout)
+    return show(first), show(last)
+
+
 BadStamps = tuple[BadStamp, ...]
 
 
@@ -167,15 +166,15 @@ def infer_kind(column: TableColumn, date_format: str | None = None) -> Literal["
         return "stamps"
     if not all(isinstance(cell, str) for cell in cells):
         return "other"
-    if date_format is None and read_integers(cells) is not None:
+    if date_format is None and timestamp_text.read_integers(cells) is not None:
         return "integers"
     # A column of stamps with one bad cell is still the time column; the cell is named when the column is read.
-    stamps = [read_stamps([cell], date_format=date_format) for cell in cells]
-    bad = sum(isinstance(one, Unreadable) and one.kind == "text" for one in stamps)
+    stamps = [timestamp_text.read_stamps([cell], date_format=date_format) for cell in cells]
+    bad = sum(isinstance(one, timestamp_text.Unreadable) and one.kind == "text" for one in stamps)
     if 2 * bad < len(cells):
         return "stamps"
     # So is one of whole numbers with a word above or below them.
-    whole = [cell for cell in cells if read_integers([cell]) is not None]
+    whole = [cell for cell in cells if timestamp_text.read_integers([cell]) is not None]
     return "integers" if date_format is None and 2 * len(whole) > len(cells) else "other"
 
 
@@ -230,21 +229,21 @@ def tells_time(column: TableColumn) -> bool:
     else:
         # A word above or below the numbers is no number, and does not make the others none.
         cells = column.drop_nulls().to_list()
-        whole = [cell for cell in cells if isinstance(cell, str) and read_integers([cell]) is not None]
+        whole = [cell for cell in cells if isinstance(cell, str) and timestamp_text.read_integers([cell]) is not None]
         if 2 * len(whole) <= len(cells):
             return False
         numbers = np.array([float(cell) for cell in whole])
     if len(numbers) < 2 or np.mean(numbers[1:] >= numbers[:-1]) < _RISING or np.any(numbers != np.floor(numbers)):
         return False
     whole_numbers = numbers.astype(np.int64)
-    return _unix_unit(whole_numbers) is not None or moments_in(whole_numbers) is not None
+    return _unix_unit(whole_numbers) is not None or timestamp_text.moments_in(whole_numbers) is not None
 
 
 def counts_months(column: TableColumn) -> bool:
     """Whether whole numbers such as 201501 stand for months."""
     cells = column.drop_nulls().to_list()
-    numbers = read_integers([str(cell) for cell in cells])
-    return numbers is not None and months_in(numbers) is not None
+    numbers = timestamp_text.read_integers([str(cell) for cell in cells])
+    return numbers is not None and timestamp_text.months_in(numbers) is not None
 
 
 def _unix_unit(numbers: Stamps) -> str | None:
@@ -266,7 +265,7 @@ def require_times(table: Table, name: str, options: ReadOptions) -> Times:
 
 def stamp_problems(table: Table, name: str, bad: Sequence[BadStamp]) -> list[Problem]:
     """A problem for each bad stamp, as many as are named; one where most of the column can't be read."""
-    named = bad[:1] if 2 * len(bad) >= len(table.fetch(name)) else bad[:MOST_NAMED]
+    named = bad[:1] if 2 * len(bad) >= len(table) else bad[:MOST_NAMED]
     problems = []
     for one in named:
         more = len(bad) - len(named) if one is named[-1] else 0
@@ -286,16 +285,16 @@ def _read_counts(name: str, numbers: Stamps, options: ReadOptions) -> Times | Ba
         why, advice = "is beyond the whole numbers of 64 bits", f"count from a later moment, {other}"
         return _name_bad(beyond, why, advice, "--time-col", lambda row: f"{given[row]!s}")
     numbers = given.astype(np.int64)
-    if (written := moments_in(numbers)) is not None:
+    if (written := timestamp_text.moments_in(numbers)) is not None:
         return Times(written[0], "text", format=written[1])
     # A step in whole numbers says that they are not dates.
     if options.freq is not None and options.freq.unit == "int":
         return Times(numbers, "integer")
-    if name.casefold() in _DAY_NAMES and (days := days_of_years_in(numbers)) is not None:
+    if name.casefold() in _DAY_NAMES and (days := timestamp_text.days_of_years_in(numbers)) is not None:
         return Times(days, "text", format="%Y%j")
     if name.casefold() in YEAR_NAMES and _YEARS[0] <= numbers.min() and numbers.max() <= _YEARS[1]:
         return Times((numbers - 1970).astype("datetime64[Y]").astype("datetime64[us]"), "text", format="%Y")
-    if name.casefold() in (*MONTH_NAMES, *_DAY_NAMES) and (months := months_in(numbers)) is not None:
+    if name.casefold() in (*MONTH_NAMES, *_DAY_NAMES) and (months := timestamp_text.months_in(numbers)) is not None:
         return Times(months, "text", format="%Y%m")
     if name.casefold() in _DAY_NAMES and _SPREADSHEET_DAYS[0] <= numbers.min() <= numbers.max() <= _SPREADSHEET_DAYS[1]:
         days = np.datetime64("1899-12-30", "D") + numbers
@@ -336,7 +335,7 @@ def _is_daily(wall: Stamps, options: ReadOptions) -> bool:
 
 
 def _read_text(table: Table, name: str, cells: list[str], options: ReadOptions, *, objects: bool) -> Times | BadStamps:
-    numbers = None if options.date_format else read_integers(cells)
+    numbers = None if options.date_format else timestamp_text.read_integers(cells)
     if numbers is not None:
         return _read_counts(name, numbers, options)
     if options.date_format is None and any("." in cell for cell in cells) and all(map(_DECIMAL.fullmatch, cells)):
@@ -345,8 +344,8 @@ def _read_text(table: Table, name: str, cells: list[str], options: ReadOptions, 
             BadStamp(row, cell, f"{cell!r} is not a stamp but a number with decimals", advice)
             for row, cell in enumerate(cells)
         )
-    text = read_stamps(cells, dayfirst=options.dayfirst, date_format=options.date_format)
-    if isinstance(text, Unreadable):
+    text = timestamp_text.read_stamps(cells, dayfirst=options.dayfirst, date_format=options.date_format)
+    if isinstance(text, timestamp_text.Unreadable):
         return _bad_stamps(cells, text, options)
     if table.backend != "file":
         kind: TimeKind = "datetime" if objects else "text"
@@ -370,10 +369,10 @@ def _read_text(table: Table, name: str, cells: list[str], options: ReadOptions, 
     return Times(moments, kind, "UTC", "utc", shape, both)
 
 
-def _bad_stamps(cells: list[str], text: Unreadable, options: ReadOptions) -> BadStamps:
+def _bad_stamps(cells: list[str], text: timestamp_text.Unreadable, options: ReadOptions) -> BadStamps:
     """The cells that are no stamps, with what to do about them."""
     # Whole numbers with words among them: only the words are out of place.
-    whole = [row for row, cell in enumerate(cells) if read_integers([cell]) is not None]
+    whole = [row for row, cell in enumerate(cells) if timestamp_text.read_integers([cell]) is not None]
     rows = dict(text.rows)
     if text.kind == "text" and options.date_format is None and 2 * len(whole) > len(cells):
         rows = {row: f"{cells[row]!r} is not a stamp" for row in range(len(cells)) if row not in set(whole)}

@@ -25,7 +25,7 @@ _DAY_PARTS = (24, 48, 96)
 """Into how many parts columns divide a day."""
 
 
-class Turned(NamedTuple):
+class TurnedTable(NamedTuple):
     """A table whose columns were stamps, with a row for each series and stamp instead."""
 
     table: Table
@@ -37,7 +37,7 @@ class Turned(NamedTuple):
     """Names of rows that were left out, as they add up others."""
 
 
-def turn_stamp_columns(table: Table) -> Turned | None:
+def turn_stamp_columns(table: Table) -> TurnedTable | None:
     """A table whose columns are stamps, turned on its side; None where they are none."""
     years = [name for name in table.names if re.fullmatch(r"(?:1[89]|20|21)\d\d", name)]
     stamps = years if len(years) >= _LEAST_STAMPS else [name for name in table.names if _is_stamp(name)]
@@ -52,18 +52,18 @@ def turn_stamp_columns(table: Table) -> Turned | None:
         names = [str(cell or "").strip() for cell in table.fetch(texts[0]).to_list()]
         totals = tuple(name for name in names if _TOTAL_OF_SERIES.fullmatch(name))
         table = table.select(np.array([row for row, name in enumerate(names) if name not in totals], dtype=np.int64))
-    rows = len(table.fetch(stamps[0]))
+    rows = len(table)
     if stamps is years and len(others) == 1:
         parts = [part_of_year(str(cell)) for cell in table.fetch(others[0]).to_list()]
         if rows in (4, 12) and None not in parts and len({*parts}) == rows:
-            return Turned(_turn_years(table, years, [part or "" for part in parts]), (), (), totals)
+            return TurnedTable(_turn_years(table, years, [part or "" for part in parts]), (), (), totals)
     ids = texts or [name for name in others if table.fetch(name).n_unique() == rows][:1]
     if rows > 1 and not ids:
         return None
     turned = _turn(table, ids, stamps)
     turned[YEAR_NAMES[0] if stamps is years else "date"] = stamps * rows
     turned["value"] = turned.pop("value")  # behind the stamps
-    return Turned(
+    return TurnedTable(
         table.rebuild(turned, lambda row: f"{table.place(row // len(stamps))}, column {stamps[row % len(stamps)]!r}"),
         tuple(ids) if rows > 1 else (),
         tuple(name for name in others if name not in ids),
@@ -126,9 +126,8 @@ def turn_clock_columns(table: Table) -> tuple[Table, tuple[str, ...]] | None:
     turned = _turn(table, others, names)
     texts = [str(cell).removesuffix(" 00:00:00") for cell in turned[days[0]]]
     turned[days[0]] = [f"{day} {clock}" for day, clock in zip(texts, cycle(clocks), strict=False)]
-    return table.rebuild(turned, lambda row: f"{table.place(row // parts)}, column {names[row % parts]!r}"), tuple(
-        names
-    )
+    rebuilt = table.rebuild(turned, lambda row: f"{table.place(row // parts)}, column {names[row % parts]!r}")
+    return rebuilt, tuple(names)
 
 
 def _minute_of(name: str) -> int | None:

@@ -61,11 +61,9 @@ def _offsets(wall: Stamps, zone: str) -> tuple[Stamps, Stamps]:
     """The offset from UTC of each wall time, before and after clocks are set back; NaT where clocks skipped it."""
     hours, which = np.unique(wall.astype("datetime64[h]"), return_inverse=True)
     found = ZoneInfo(zone)
-    first, second = [], []
+    offsets = []
     for hour in hours.astype("datetime64[us]").tolist():
         early, late = (hour.replace(tzinfo=found, fold=fold).utcoffset() for fold in (0, 1))
-        skipped = early < late
-        first.append(None if skipped else early)
-        second.append(None if skipped else late)
-    which = which.reshape(-1)
-    return tuple(np.array(part, dtype="timedelta64[us]")[which] for part in (first, second))  # type: ignore[return-value]
+        offsets.append((None, None) if early < late else (early, late))
+    first, second = np.array(offsets, dtype="timedelta64[us]").reshape(-1, 2)[which.reshape(-1)].T
+    return first, second

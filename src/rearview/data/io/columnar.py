@@ -31,7 +31,9 @@ class ColumnarFile:
 
         @lru_cache(maxsize=1)
         def batch(number: int) -> Frame:
-            return self._read_columns([names[name] for name in shown[number * per_batch : (number + 1) * per_batch]])
+            stored = [names[name] for name in shown[number * per_batch : (number + 1) * per_batch]]
+            with refuse_damaged(self.path, self.kind):
+                return self._read_columns(stored)
 
         def fetch(name: str) -> TableColumn:
             return batch(shown.index(name) // per_batch)[names[name]]
@@ -43,10 +45,6 @@ class ColumnarFile:
         return tuple(self._rows_and_names()[1])
 
     def _read_columns(self, stored: list[str]) -> Frame:
-        with refuse_damaged(self.path, self.kind):
-            return self._read_stored(stored)
-
-    def _read_stored(self, stored: list[str]) -> Frame:
         import narwhals as nw
 
         if has_polars():

@@ -29,21 +29,18 @@ _SAMPLE_RECORDS = 200
 _SEPARATORS = (",", ";", "\t", "|")
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_FOREIGN = {
-    b"FEA1": "an old feather file",
-    b"%PDF": "a PDF document",
-    b"<!DOCTYPE": "a web page",
-    b"<!doctype": "a web page",
-    b"<html": "a web page",
-    b"<?xml": "an XML document",
-    b"\x89HDF": "an HDF5 file",
-    b"SQLite format": "an SQLite database",
-    b"\x93NUMPY": "a numpy array",
-    b"INSERT INTO": "an SQL script",
-    b"CREATE TABLE": "an SQL script",
-    b"-- MySQL dump": "an SQL script",
-    b"\x28\xb5\x2f\xfd": "a zstd archive",
+_FOREIGN: dict[str, bytes | tuple[bytes, ...]] = {
+    "an old feather file": b"FEA1",
+    "a PDF document": b"%PDF",
+    "a web page": (b"<!DOCTYPE", b"<!doctype", b"<html"),
+    "an XML document": b"<?xml",
+    "an HDF5 file": b"\x89HDF",
+    "an SQLite database": b"SQLite format",
+    "a numpy array": b"\x93NUMPY",
+    "an SQL script": (b"INSERT INTO", b"CREATE TABLE", b"-- MySQL dump"),
+    "a zstd archive": b"\x28\xb5\x2f\xfd",
 }
+"""Files of other kinds, and what they begin with."""
 _RULE = re.compile(rb"(?m)^[ |+]*[-=]{3,}[-=:|+ ]{2,}$")
 """A line that is drawn between rows, as database shells and lists do."""
 _BORDERS = re.compile(rb"(?m)^ *\|(.*)\| *$")
@@ -209,15 +206,14 @@ def _without_drawing(path: Path, content: bytes | None, start: bytes) -> bytes |
     marked = any(mark in name for name in (records[0] if records else ()) for mark in _SEPARATORS)
     if marked or width < 2 or len(records) < 3 or any(len(record) != width for record in records):
         return plain
-    if not all(_STAMP_WITHOUT_SPACES.fullmatch(row[0]) and _has_values(row[1:]) for row in records[1:]):
+    if not all(_STAMP_WITHOUT_SPACES.fullmatch(first) for first, *_ in records[1:]):
+        return plain
+    # Numbers, times of day or words for missing ones.
+    cells = [cell for _, *others in records[1:] for cell in others]
+    if not all(_NUMBER_OR_STAMP.match(cell) or cell.lower() in ("na", "nan", "null", "n/a", "-") for cell in cells):
         return plain
     whole = path.read_bytes() if content is None else content
     return b"\n".join(b"\t".join(line.split()) for line in whole.splitlines())
-
-
-def _has_values(cells: list[str]) -> bool:
-    """Whether cells are numbers, times of day or words for missing ones."""
-    return all(_NUMBER_OR_STAMP.match(cell) or cell.lower() in ("na", "nan", "null", "n/a", "-") for cell in cells)
 
 
 def _find_separator(path: Path, lines: str) -> tuple[str, int]:
@@ -314,8 +310,8 @@ def _read_sample(path: Path, file: BinaryIO) -> tuple[bytes, bool]:
 
 
 def _refuse_foreign(path: Path, start: bytes) -> None:
-    for mark, kind in _FOREIGN.items():
-        if start.startswith(mark):
+    for kind, marks in _FOREIGN.items():
+        if start.startswith(marks):
             raise InputError(f"{path} is {kind}, not a text table; {_REMEDY}.")
     if b"\x00" in start and not start.startswith(_UTF16_MARKS) and _find_utf16(start) is None:
         raise InputError(f"{path} is not a text table (it holds zero bytes); {_REMEDY}.")
@@ -411,12 +407,11 @@ def read_csv(dialect: Dialect, text_columns: Collection[str], decimal: str | Non
         separator=dialect.separator,
         decimal_comma=dialect.decimal_comma,
         comma_groups=comma_groups,
-        guessed_encoding=dialect.guessed_encoding,
         numeric=frozenset(numeric),
         decimal=decimal,
         surplus=surplus,
         reopen=lambda text_columns, _: read_csv(dialect, text_columns, decimal),
-        notes=tuple(_told_of(dialect)),
+        notes=tuple(_describe_dialect(dialect)),
     )
 
 
@@ -439,8 +434,8 @@ def _unguard(cell: str | None) -> str | None:
     return cell.removeprefix("=")[1:-1] if guarded and cell else cell
 
 
-def _told_of(dialect: Dialect) -> Iterator[tuple[str, str]]:
-    """What was inferred of the lines above the rows."""
+def _describe_dialect(dialect: Dialect) -> Iterator[tuple[str, str]]:
+    """What was inferred of the lines above the rows, and of the encoding."""
     above = [line for line in dialect.above if line.strip(f"{dialect.separator} ")]
     if above and not re.fullmatch("(?i)sep=.", above[0]):
         many = f"{len(dialect.above)} lines" if len(dialect.above) > 1 else "1 line"
@@ -449,6 +444,9 @@ def _told_of(dialect: Dialect) -> Iterator[tuple[str, str]]:
         yield "header", f"The header has two lines; the columns are called {listing(dialect.names)}."
     if not dialect.header and len(dialect.names) > 1:
         yield "header", f"There is no header; the columns are called {listing(dialect.names)}."
+    if dialect.guessed_encoding is not None:
+        guess = f"was read as {dialect.guessed_encoding}, which is a guess"
+        yield "encoding", f"The file is not in UTF-8 and {guess}; save it in UTF-8 if a name looks wrong."
 
 
 def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> tuple[Frame, tuple[tuple[int, int], ...]]:
@@ -534,18 +532,14 @@ def _read_with_pandas(dialect: Dialect, numeric: Collection[str]) -> Frame:
                 low_memory=False,
             )
         except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-            _refuse_ragged(dialect, error)
+            for line, record in dialect.records():
+                if len(record) > len(dialect.names):
+                    raise InputError(
+                        f"{dialect.path}, line {line} has {len(record)} fields, but the header names "
+                        f"{len(dialect.names)} columns; remove the surplus, or quote a cell that contains the "
+                        "separator."
+                    ) from error
             raise InputError(
                 f"{dialect.path} can't be read as a table ({error}); look for a quotation mark that is not closed."
             ) from error
     return nw.from_native(frame, eager_only=True)
-
-
-def _refuse_ragged(dialect: Dialect, error: Exception) -> None:
-    """Refuse the first record that has more fields than the header."""
-    for line, record in dialect.records():
-        if len(record) > len(dialect.names):
-            raise InputError(
-                f"{dialect.path}, line {line} has {len(record)} fields, but the header names {len(dialect.names)} "
-                "columns; remove the surplus, or quote a cell that contains the separator."
-            ) from error

@@ -35,11 +35,11 @@ def read_excel(path: Path, sheet: str | None) -> Table:
     name, rows = "", list[list[WorkbookCell]]()
     for one in names if sheet is None else [sheet]:
         cells = _read_sheet(path, sheets, one)
-        if any(map(_count_filled, cells)) and not rows:
-            name, rows = one, cells
+        filled = sum(map(bool, map(_count_filled, cells)))
         # A sheet of remarks may stand before the table.
-        if sum(map(bool, map(_count_filled, cells))) >= _LEAST_ROWS:
+        if filled >= _LEAST_ROWS or (filled and not rows):
             name, rows = one, cells
+        if filled >= _LEAST_ROWS:
             break
     if not rows:
         raise InputError(f"{path} is empty: {'no sheet' if sheet is None else f'its sheet {sheet!r}'} holds any cell.")

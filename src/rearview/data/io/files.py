@@ -121,19 +121,13 @@ def _name_stdin(open_it: Callable[[], Table]) -> Table:
         table = open_it()
     except InputError as error:
         raise InputError(str(error).replace(str(_spool_stdin()), _STDIN_NAME)) from error
-    reopen = table.reopen
-    again = None if reopen is None else lambda text, index: _name_stdin(lambda: reopen(text, index))
-    return replace(table, source=_STDIN_NAME, reopen=again)
+    return replace(table, source=_STDIN_NAME, reopen=table.reopen_with(lambda again: _name_stdin(lambda: again)))
 
 
 def column_names(source: object, *, sheet: str | None = None) -> tuple[str, ...]:
     """The columns of a file, frame or table; of a file the beginning alone is read, and refused if it is no table's."""
-    if isinstance(source, Table):
-        return source.names
-    single = isinstance(source, str | Path) and str(source) not in STDIN and not os.path.isdir(source)
-    if not single:
+    if not isinstance(source, str | Path) or str(source) in STDIN or os.path.isdir(source):
         return open_table(source, sheet=sheet).names
-    assert isinstance(source, str | Path)
     path = Path(source)
     kind = _kind_of(path)
     if isinstance(kind, ColumnarFile):

@@ -30,9 +30,7 @@ def read_json(path: Path) -> Table:
         frame, word = _read_lines(path, content), "line {}"
     if len(frame) == 0 or not frame.columns:
         raise InputError(f"{path} is empty: it has no records.")
-    return Table(
-        tuple(frame.columns), str(path), "file", frame.get_column, lambda row: word.format(row + 1), separator=None
-    )
+    return Table(tuple(frame.columns), str(path), "file", frame.get_column, lambda row: word.format(row + 1))
 
 
 def _records_of_object(content: bytes) -> list[dict[str, object]]:

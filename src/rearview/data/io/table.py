@@ -46,8 +46,6 @@ class Table:
     """All numbers of a text file are written with a decimal comma."""
     comma_groups: bool = False
     """A cell such as 1,234.5 of a text file shows that its commas stand between thousands."""
-    guessed_encoding: str | None = None
-    """The encoding that was assumed for a text file that does not show one."""
     numeric: frozenset[str] = frozenset()
     """Columns of a text file that were read as numbers, not as they are written."""
     index_levels: frozenset[str] = frozenset()
@@ -69,9 +67,12 @@ class Table:
     parsed: "dict[str, object]" = field(default_factory=dict, repr=False, compare=False)
     """Columns of text as numbers, kept for the next panel that is read from this table."""
 
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self.fetch(self.names[0]))
+
     def select(self, rows: "NDArray[np.int64]") -> "Table":
         """Some rows of this table, each still known by its place in the file."""
-        reopen = self.reopen
         # Rows that follow one another are a view of the column; others are copied.
         whole = len(rows) > 0 and int(rows[-1]) - int(rows[0]) + 1 == len(rows)
         taken = slice(int(rows[0]), int(rows[-1]) + 1) if whole else rows
@@ -79,7 +80,7 @@ class Table:
             self,
             fetch=lambda name: self.fetch(name)[taken],
             place=lambda row: self.place(int(rows[row])),
-            reopen=None if reopen is None else lambda text, index: reopen(text, index).select(rows),
+            reopen=self.reopen_with(lambda table: table.select(rows)),
             surplus=(),
             starts=tuple(sorted({bisect_left(rows, start) for start in self.starts})),
             parsed={},
@@ -89,7 +90,6 @@ class Table:
         """This table with one more column, before or after the others."""
         import narwhals as nw
 
-        reopen = self.reopen
         library = self.fetch(self.names[0]).implementation
         # polars takes numpy text as objects.
         values = cells.tolist() if cells.dtype.kind == "U" else cells
@@ -97,9 +97,7 @@ class Table:
             self,
             names=(*self.names, name) if last else (name, *self.names),
             fetch=lambda one: nw.new_series(name, values, backend=library) if one == name else self.fetch(one),
-            reopen=None
-            if reopen is None
-            else lambda text, index: reopen(text, index).add_column(name, cells, last=last),
+            reopen=self.reopen_with(lambda table: table.add_column(name, cells, last=last)),
             parsed={},
         )
 
@@ -119,6 +117,11 @@ class Table:
             parsed={},
         )
 
+    def reopen_with(self, change: "Callable[[Table], Table]") -> "Callable[..., Table] | None":
+        """How the data is opened again where a change was made to it; None where it can't be."""
+        reopen = self.reopen
+        return None if reopen is None else lambda text, index: change(reopen(text, index))
+
     def suited_to(
         self, text_columns: Collection[str], index_names: Collection[str], decimal: str | None = None
     ) -> "Table":
@@ -134,14 +137,10 @@ class Table:
         """'sales.csv, line 7': the place of a row as refusals name it."""
         return f"{self.source}, {self.place(int(row))}"
 
-    def check_names(self, names: Sequence[str], role: str) -> None:
-        """Refuse a name that is no column, with the nearest one that is."""
-        for name in names:
-            if name not in self.names:
-                raise InputError(
-                    f"{self.source} has no column {name!r}, which {role} names.{did_you_mean(name, self.names)} "
-                    f"Its columns are {listing(self.names)}."
-                )
+    def describe_unknown(self, name: str, role: str) -> str:
+        """The refusal of a name that is no column, with the nearest one that is."""
+        near = did_you_mean(name, self.names)
+        return f"{self.source} has no column {name!r}, which {role} names.{near} Its columns are {listing(self.names)}."
 
 
 def check_unique(names: Sequence[str], source: str) -> None:

@@ -43,11 +43,7 @@ class Recipe:
 
 
 def draw_windows(
-    count: int,
-    recipe: Recipe,
-    *,
-    generator: torch.Generator | None = None,
-    device: torch.device | str = "cpu",
+    count: int, recipe: Recipe, *, generator: torch.Generator | None = None, device: torch.device | str = "cpu"
 ) -> Float[Tensor, "{count} 1 time"]:
     """`count` windows, look-back and future in one; without a generator, torch's own is drawn from.
 

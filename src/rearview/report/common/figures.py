@@ -5,7 +5,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from rearview.report.common.summary import Stamps, Values
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -46,13 +47,7 @@ def new_figure(titles: Sequence[str], *, columns: int = 1, row_height: int = 260
 
 
 def add_line(
-    figure: "Figure",
-    place: tuple[int, int],
-    x: NDArray[np.generic],
-    y: NDArray[np.floating],
-    name: str,
-    colour: str,
-    **options: Any,
+    figure: "Figure", place: tuple[int, int], x: Stamps, y: Values, name: str, colour: str, **options: Any
 ) -> None:
     """A line in the plot at (row, column), counted from 1; `options` are those of a scatter trace."""
     row, column = place
@@ -65,8 +60,8 @@ def add_line(
 def add_band(
     figure: "Figure",
     place: tuple[int, int],
-    x: NDArray[np.generic],
-    bounds: tuple[NDArray[np.floating], NDArray[np.floating]],
+    x: Stamps,
+    bounds: tuple[Values, Values],
     name: str,
     colour: str,
     **options: Any,

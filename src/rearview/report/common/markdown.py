@@ -24,7 +24,7 @@ def render(summary: Summary) -> str:
         lines += [table.markdown(), ""]
     notes = [*(one.message for one in summary.findings if one.kind == "warning"), *summary.notes]
     lines += ["## Notes", "", *(f"- {escape_markdown(note)}" for note in notes), ""] if notes else []
-    facts = Table("", ("Data", ""), tuple((Cell(name), Cell(value)) for name, value in summary.data.lines()), {1})
+    facts = Table("", ("Data", ""), tuple((Cell(name), Cell(value)) for name, value in summary.data.facts), {1})
     lines += ["## Data and settings", "", facts.markdown(), ""]
     if summary.settings:
         rows = tuple(

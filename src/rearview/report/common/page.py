@@ -76,11 +76,10 @@ def _render(summary: Summary, content: Content) -> str:
             "style": _asset("report.css"),
             "headline": content.lead + _headline(content.tiles),
             "body": fill(content.template, {"training": _training(summary.curves), **content.parts}),
-            "facts": _definitions("facts", summary.data.lines()),
+            "facts": _definitions("facts", summary.data.facts),
             "findings": _findings(summary.findings),
             "settings": _settings(summary.settings),
             "notes": _notes((*summary.notes, *content.left_off)),
-            "no_settings": not summary.settings,
             "data": payload.dump(content.data),
             "plotly": plotly,
             "charts": " Charts by plotly.js, MIT licence." if plotly else "",
@@ -91,8 +90,13 @@ def _render(summary: Summary, content: Content) -> str:
 
 
 def fill(template: str, parts: Mapping[str, str | bool]) -> str:
-    """A template of the assets with its places filled; True becomes the attribute that hides a section."""
-    words = {name: part if isinstance(part, str) else " hidden" if part else "" for name, part in parts.items()}
+    """A template of the assets with its places filled; True becomes the attribute that hides a section.
+
+    So does `no_NAME` of a section whose part NAME is empty.
+    """
+    empty = {f"no_{name}": part == "" for name, part in parts.items()}
+    every = {**empty, **parts}
+    words = {name: part if isinstance(part, str) else " hidden" if part else "" for name, part in every.items()}
     return Template(_asset(template)).substitute(words)
 
 
@@ -143,7 +147,7 @@ def _training(curves: Mapping[str, Curve]) -> str:
         best = f", best at epoch {curve.best_epoch}" if curve.best_epoch else ""
         words = f"{quantity(len(curve.train), 'epoch')}{best}; {ENDINGS.get(curve.ended, curve.ended)}."
         lines.append(f"<li><b>{escape(model)}</b>: {escape(words)}</li>")
-    return f'<ul class="plain">{"".join(lines)}</ul>'
+    return f'<ul class="plain">{"".join(lines)}</ul>' if lines else ""
 
 
 def _findings(findings: Iterable[Finding]) -> str:

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,56 +38,25 @@ class Curve:
     """Why training ended: "epochs", "patience", "interrupted", or a reason of the caller's."""
 
 
-class Facts(Protocol):
-    """Facts about the data, as a page lists them."""
-
-    def lines(self) -> list[tuple[str, str]]:
-        """Names and values, in order."""
-
-
 @dataclass(frozen=True, slots=True)
 class FactList:
-    """Facts that need no more than their names and values."""
+    """Facts about the data, as a page lists them: names and values."""
 
     facts: tuple[tuple[str, str], ...]
 
-    def lines(self) -> list[tuple[str, str]]:
-        return list(self.facts)
-
 
 @dataclass(frozen=True, slots=True)
-class DataFacts:
-    """The data of a forecast or a detection, in numbers."""
+class DataFacts(FactList):
+    """The data of a forecast or a detection."""
 
-    source: str
-    rows: int
     series: int
     columns: int
     step: str
     """The step in words, such as "1 hour"."""
-    first: str
-    last: str
-    missing_share: float
-    """From 0 to 1, over all cells."""
-    memory: int
-    """Bytes of the array that holds the values."""
     time_name: str = "time"
     """The name of the time axis, with its zone where there is one."""
     value_name: str = ""
     """What the series of a long table measure; empty where each variable has a name of its own."""
-
-    def lines(self) -> list[tuple[str, str]]:
-        return [
-            ("Source", self.source),
-            ("Rows", f"{self.rows:,}"),
-            ("Series", f"{self.series:,}"),
-            ("Columns", f"{self.columns:,}"),
-            ("Step", self.step),
-            ("First stamp", self.first),
-            ("Last stamp", self.last),
-            ("Missing cells", text.percent(self.missing_share) if self.missing_share else "none"),
-            ("In memory", text.memory(self.memory)),
-        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +66,7 @@ class Content:
     template: str
     """Its body, a file among the assets."""
     parts: Mapping[str, str | bool]
-    """Texts for the places of the template; True becomes the attribute that hides an empty section, False nothing."""
+    """Texts for the places of the template; True becomes the attribute that hides a section, as does an empty text."""
     lead: str = ""
     """HTML that goes before the tiles."""
     tiles: Sequence[Tile]
@@ -129,7 +97,7 @@ class Summary(ABC):
     version: str = __version__
     device: str
     seconds: float
-    data: Facts
+    data: FactList
     curves: Mapping[str, Curve] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     settings: Mapping[str, Mapping[str, tuple[object, str]]] = field(default_factory=dict)

@@ -48,7 +48,7 @@ class Table:
         tags = [f' data-tag="{escape(tag)}"' for tag in self.tags] or [""] * len(self.rows)
         body = "".join(
             f'<tr{tag}><th scope="row">{_html_name(row[0])}{_html_beside(row[0])}</th>'
-            f"{html_cells(row[1:], kinds[1:], self.heads[1:] if self.stacks else ())}</tr>"
+            f"{_html_cells(row[1:], kinds[1:], self.heads[1:] if self.stacks else ())}</tr>"
             for tag, row in zip(tags, self.rows, strict=True)
         )
         heads = [(head, self.meanings.get(head, "")) for head in self.heads]
@@ -127,7 +127,7 @@ def _html_beside(cell: Cell) -> str:
     return f" <small>{escape(cell.beside)}</small>" if cell.beside else ""
 
 
-def html_cells(cells: Sequence[Cell], kinds: Sequence[str] = (), heads: Sequence[str] = ()) -> str:
+def _html_cells(cells: Sequence[Cell], kinds: Sequence[str] = (), heads: Sequence[str] = ()) -> str:
     """Cells of a row; `kinds` are classes of the columns, `heads` names that the cells carry with them."""
     parts = []
     nothing = [""] * len(cells)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.estimators.detect.portfolio.portfolio import Standing
+from rearview.estimators.detect.segments import Segment
 from rearview.report.common import text
 from rearview.report.common.payload import StampAxes, encode_curves, round_digits
 from rearview.report.common.summary import BUDGET, Content, DataFacts, Stamps, Summary, Tile, Values
@@ -42,20 +43,6 @@ BOARD = {
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentView:
-    """One segment, by rows of its series."""
-
-    first: int
-    last: int
-    peak: int
-    score: float
-    shares: tuple[tuple[int, float], ...]
-    """Channels and their shares of the error, the largest first."""
-    members: tuple[tuple[str, float], ...] = ()
-    """Members of a portfolio and their shares of the score, the largest first."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class EntityView:
     """One series and its anomalies."""
@@ -67,7 +54,8 @@ class EntityView:
     score: Values
     """[row]."""
     threshold: float
-    segments: tuple[SegmentView, ...]
+    segments: tuple[Segment, ...]
+    """Rows are counted from the first of the series."""
     shares: Values
     """[channel]: of the error of all rows, or of the flagged ones where there are any."""
     labels: tuple[tuple[int, int], ...] = ()
@@ -75,7 +63,7 @@ class EntityView:
     join: int = 1
     """Flagged rows with fewer others between them are one segment."""
 
-    def times(self, part: SegmentView) -> tuple[str, ...]:
+    def times(self, part: Segment) -> tuple[str, ...]:
         """Start, end and peak of a segment as text."""
         stamps = (self.stamps[row] for row in (part.first, part.last, part.peak))
         return tuple(str(stamp).replace("T", " ").removesuffix(".000000") for stamp in stamps)
@@ -114,11 +102,8 @@ class DetectionSummary(Summary):
             template="detection.html",
             parts={
                 "segments": _segment_table(self),
-                "measures": self._measure_table().html("Measures against the labels"),
-                "no_measures": not self.measures,
+                "measures": self._measure_table().html("Measures against the labels") if self.measures else "",
                 "members": self._member_table().html("Members") if self.members else "",
-                "no_members": not self.members,
-                "no_training": not self.curves,
             },
             tiles=self._tiles(),
             scripts=SCRIPTS,
@@ -150,14 +135,14 @@ class DetectionSummary(Summary):
         heads = ("Member", *BOARD, "What it looks at")
         return Table("Members of the portfolio.", heads, tuple(rows), {len(heads) - 1}, meanings=BOARD)
 
-    def ranked(self) -> list[tuple[EntityView, int, SegmentView]]:
+    def ranked(self) -> list[tuple[EntityView, int, Segment]]:
         """Every segment with its series and its number there, the highest above the threshold first."""
         every = [(one, number, part) for one in self.entities for number, part in enumerate(one.segments)]
         return sorted(every, key=lambda each: -each[2].score / (each[0].threshold or 1))
 
-    def carriers(self, part: SegmentView) -> str:
+    def carriers(self, part: Segment) -> str:
         """The channels that carry a segment, each with its share."""
-        return ", ".join(f"{self.channels[c]} {100 * share:.0f} %" for c, share in part.shares)
+        return ", ".join(f"{self.channels[c]} {100 * share:.0f} %" for c, share in part.channels)
 
     def _tiles(self) -> list[Tile]:
         rows = sum(len(entity.stamps) for entity in self.entities)
@@ -222,6 +207,10 @@ def _fit(rows: list[int], channels: int, budget: int) -> tuple[int, int, tuple[s
 
 def _encode_entity(entity: EntityView, rows: Rows, channels: int, axes: StampAxes) -> dict[str, object]:
     largest = np.argsort(-entity.shares, kind="stable")[:channels].tolist()
+    slider: dict[str, object] | None = None
+    if (levels := try_levels(entity)) is not None:
+        counts = {name: getattr(levels, name).tolist() for name in ("alarms", "rows", "found")}
+        slider = {"run": BELOW, "at": round_digits(levels.thresholds), **counts}
 
     def at(row: int) -> int:
         return int(np.searchsorted(rows, row))
@@ -234,23 +223,20 @@ def _encode_entity(entity: EntityView, rows: Rows, channels: int, axes: StampAxe
         "shares": round_digits(entity.shares),
         "values": {str(channel): round_digits(entity.values[rows, channel]) for channel in largest},
         "segments": [
-            {"first": at(s.first), "last": at(s.last), "peak": at(s.peak), "shares": [list(pair) for pair in s.shares]}
+            {
+                "first": at(s.first),
+                "last": at(s.last),
+                "peak": at(s.peak),
+                "shares": [list(pair) for pair in s.channels],
+            }
             for s in entity.segments
         ],
         "labels": [[at(first), at(last)] for first, last in entity.labels],
         "rows": len(entity.stamps),
         "days": count_days(entity),
         "join": entity.join,
-        "levels": _encode_levels(entity),
+        "levels": slider,
     }
-
-
-def _encode_levels(entity: EntityView) -> dict[str, object] | None:
-    levels = try_levels(entity)
-    if levels is None:
-        return None
-    counts = {name: getattr(levels, name).tolist() for name in ("alarms", "rows", "found")}
-    return {"run": BELOW, "at": round_digits(levels.thresholds), **counts}
 
 
 def _segment_table(summary: DetectionSummary) -> str:

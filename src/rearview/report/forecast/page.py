@@ -8,9 +8,8 @@ weights is one byte between the lowest and the highest number of its colours: mo
 
 import base64
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 
 import numpy as np
 
@@ -20,33 +19,22 @@ from rearview.estimators.auto.ensemble import Standing
 from rearview.report.common import text
 from rearview.report.common.payload import DIGITS, StampAxes, encode_curves, round_digits, stamp_numbers
 from rearview.report.common.summary import BUDGET, Content, DataFacts, Summary, Tile
-from rearview.report.common.tables import Cell, Table, html_cells, html_table
-from rearview.report.forecast.views import (
-    Component,
-    InputUse,
-    Look,
-    Names,
-    Prediction,
-    Score,
-    SeriesErrors,
-    SeriesView,
-    StepErrors,
-    WeightMap,
-    check_lengths,
-)
+from rearview.report.common.tables import Cell, Table
+from rearview.report.forecast import views
 
 SCRIPTS = (
     "figures.js", "plots.js", "choice.js", "charts.js", "parts.js", "looks.js", "values.js", "picker.js", "board.js",
     "copy.js", "report.js",
 )  # fmt: skip
-MEASURES: tuple[tuple[str, str, Callable[[Score], float]], ...] = (
-    ("MSE", "mean squared error", lambda score: score.mse),
-    ("MAE", "mean absolute error", lambda score: score.mae),
-    ("MASE", "absolute error over the naive error in training", lambda score: score.mase),
-    ("sMAPE", "symmetric percentage error", lambda score: score.smape),
-    ("RMSSE", "root squared error over the naive error in training", lambda score: score.rmsse),
-    ("Pinball", "quantile loss of the intervals", lambda score: score.pinball),
-)
+MEASURES = {
+    "MSE": "mean squared error",
+    "MAE": "mean absolute error",
+    "MASE": "absolute error over the naive error in training",
+    "sMAPE": "symmetric percentage error",
+    "RMSSE": "root squared error over the naive error in training",
+    "Pinball": "quantile loss of the intervals",
+}
+"""Measures of a score, each with its meaning; the field has the name in lower case."""
 SCORED = "Backtest scores over all series and windows. Lower is better; coverage is best near its level. Best in bold."
 MOST_LISTED = 10
 """Series in the summary in Markdown."""
@@ -67,18 +55,18 @@ class ForecastSummary(Summary):
     """Everything on the page of a forecast."""
 
     data: DataFacts
-    series: tuple[SeriesView, ...]
+    series: tuple[views.SeriesView, ...]
     compares: bool = False
     """Whether the models are one forecast under several conditions, drawn together; nothing was backtested."""
     unlike_units: bool = False
     """Whether the series may be of unlike units, whose plain errors can't be pooled."""
-    scores: tuple[Score, ...] = ()
-    error_by_step: Mapping[str, StepErrors] = field(default_factory=dict)
+    scores: tuple[views.Score, ...] = ()
+    error_by_step: Mapping[str, views.StepErrors] = field(default_factory=dict)
     candidates: tuple[Standing, ...] = ()
     """The leaderboard of a portfolio; empty where networks were named."""
-    inputs: tuple[InputUse, ...] = ()
+    inputs: tuple[views.InputUse, ...] = ()
     """What the models may use beside the history, and which of them do."""
-    looks: tuple[Look, ...] = ()
+    looks: tuple[views.Look, ...] = ()
     """Attention of the networks that have it, one entry for each window that can be chosen."""
 
     def __post_init__(self) -> None:
@@ -87,7 +75,7 @@ class ForecastSummary(Summary):
         for view in self.series:
             view.check()
         for model, errors in self.error_by_step.items():
-            check_lengths(f"the errors by step of model {model!r} (MAE beside MSE)", errors.mae, errors.mse)
+            views.check_lengths(f"the errors by step of model {model!r} (MAE beside MSE)", errors.mae, errors.mse)
         kinds = {stamps.dtype.kind for view in self.series for stamps in view.all_stamps() if len(stamps)}
         if not kinds <= {"M"} and not kinds <= {"i", "u"}:
             raise InputError(
@@ -109,7 +97,7 @@ class ForecastSummary(Summary):
         return tuple(dict.fromkeys(names))
 
     @property
-    def lead(self) -> Score | None:
+    def lead(self) -> views.Score | None:
         """The model of the headline: the lowest backtest error of those that are neither baselines nor members."""
         members = {candidate.name for candidate in self.candidates}
         rows = [score for score in self.scores if not score.is_baseline and score.model not in members]
@@ -123,20 +111,16 @@ class ForecastSummary(Summary):
             template="forecast.html",
             parts={
                 "noun": "Column" if self.is_wide else "Series",
-                "scores": score_table(self.scores, unlike_units=self.unlike_units),
+                "scores": "" if self.compares else score_table(self.scores, unlike_units=self.unlike_units),
                 "leaderboard": _leaderboard(self.candidates).html() if self.candidates else "",
-                "no_leaderboard": not self.candidates,
                 "inputs": _input_table(self.inputs),
-                "no_inputs": not self.inputs,
                 "no_backtest": not any(view.backtest for view in self.series),
                 "no_errors": not self.error_by_step,
                 "no_board": len(self.series) < 2 or self.series[0].outlook is None,
-                "no_scores": self.compares,
                 "parts_title": "Difference" if self.compares else "Trend, season and inputs",
                 "no_parts": not any(view.components for view in self.series),
                 "first_error": "MASE" if self.unlike_units else "MAE",
                 "second_error": "squared, scaled" if self.unlike_units else "MSE",
-                "no_training": not self.curves,
                 "no_looks": not self.looks,
             },
             tiles=[*_accuracy(self.lead, self.scores, self.unlike_units), self._extent(), self.run_time],
@@ -147,20 +131,18 @@ class ForecastSummary(Summary):
         )
 
     def tables(self) -> list[Table]:
-        heads, columns = _score_columns(self.scores, self.unlike_units)
-        names = [Cell(score.model, "baseline" if score.is_baseline else "") for score in self.scores]
-        rows = tuple(zip(names, *columns, strict=True))
-        tables = [Table(SCORED, ("Model", *(name for name, _ in heads)), rows)] if columns else []
+        scores = _tabulate_scores(self.scores, self.unlike_units)
+        tables = [scores] if len(scores.heads) > 1 else []
         tables += [_worst_series(self.series)] if len(self.series) > 1 and self.series[0].outlook else []
         return [*tables, *([_leaderboard(self.candidates)] if self.candidates else [])]
 
     def _extent(self) -> Tile:
         steps = max(len(view.forecast.stamps) for view in self.series)
-        views = quantity(len(self.series), *(("column", "columns") if self.is_wide else ("series", "series")))
-        return "Forecast", quantity(steps, "step"), f"{self.data.step}, for {views}"
+        series = quantity(len(self.series), *(("column", "columns") if self.is_wide else ("series", "series")))
+        return "Forecast", quantity(steps, "step"), f"{self.data.step}, for {series}"
 
 
-def _accuracy(lead: Score | None, scores: Sequence[Score], unlike_units: bool) -> Iterable[Tile]:
+def _accuracy(lead: views.Score | None, scores: Sequence[views.Score], unlike_units: bool) -> Iterable[Tile]:
     """The errors of the leading model beside seasonal-naive, or the best baseline where that has no row.
 
     Of unlike units the error is scaled by that of a naive forecast in training.
@@ -184,64 +166,58 @@ def _accuracy(lead: Score | None, scores: Sequence[Score], unlike_units: bool) -
         yield "Coverage", text.percent(lead.coverage[level]), f"of its {level:g} % interval"
 
 
-def score_table(scores: Sequence[Score], *, unlike_units: bool = False) -> str:
+def score_table(scores: Sequence[views.Score], *, unlike_units: bool = False) -> str:
     """Models beside baselines, best in bold, coverage beside its nominal level; a sentence when nothing was scored.
 
     Errors in the units of the data are left out where these are unlike.
     """
     if not scores:
         return '<p class="quiet">No backtest was run, so there is nothing to score.</p>'
-    heads, columns = _score_columns(scores, unlike_units)
-    if not columns:
-        return '<p class="quiet">No measure could be computed.</p>'
-    rows = []
-    for row, score in enumerate(scores):
-        kind, word = (" class=baseline", "<small>baseline</small>") if score.is_baseline else ("", "")
-        cells = html_cells([column[row] for column in columns])
-        rows.append(f'<tr{kind}><th scope="row">{escape(score.model)}{word}</th>{cells}</tr>')
-    return html_table("Backtest scores", ["Model", *heads], "".join(rows), SCORED)
+    table = _tabulate_scores(scores, unlike_units)
+    return table.html() if len(table.heads) > 1 else '<p class="quiet">No measure could be computed.</p>'
 
 
-def _score_columns(scores: Sequence[Score], unlike_units: bool) -> tuple[list[tuple[str, str]], list[list[Cell]]]:
-    """(names and meanings, cells) of the measures that could be computed, column by column."""
-    heads: list[tuple[str, str]] = []
-    columns: list[list[Cell]] = []
-    for name, meaning, measure in MEASURES:
-        values = [measure(score) for score in scores]
+def _tabulate_scores(scores: Sequence[views.Score], unlike_units: bool) -> Table:
+    """The measures that could be computed, a column each."""
+    meanings: dict[str, str] = {}
+    columns = [[Cell(score.model, "baseline" if score.is_baseline else "") for score in scores]]
+    for name, meaning in MEASURES.items():
+        values: list[float] = [getattr(score, name.lower()) for score in scores]
         if any(map(math.isfinite, values)) and not (unlike_units and name in PLAIN):
             words = text.column(values)
             best = words[min(range(len(values)), key=lambda row: (not math.isfinite(values[row]), values[row]))]
-            heads.append((name, meaning))
+            meanings[name] = meaning
             columns.append([Cell(each, mark="best" if each == best else "") for each in words])
     for level in sorted({level for score in scores for level in score.coverage}):
         shares = [score.coverage.get(level, math.nan) for score in scores]
         off = [round(abs(100 * share - level), 1) if math.isfinite(share) else math.inf for share in shares]
         if min(off) < math.inf:
             about = f"share of actual values inside the {level:g} % interval, and how far that is from {level:g}"
-            heads.append((f"{level:g} % coverage", about))
+            meanings[f"{level:g} % coverage"] = about
             columns.append([])
             for share, far in zip(shares, off, strict=True):
                 note = f"{100 * share - level:+.1f}".replace("-", "−") if math.isfinite(share) else ""
                 columns[-1].append(Cell(text.percent(share), note, "best" if far == min(off) else ""))
-    return heads, columns
+    tags = tuple("baseline" if score.is_baseline else "" for score in scores)
+    return Table(SCORED, ("Model", *meanings), tuple(zip(*columns, strict=True)), tags=tags, meanings=meanings)
 
 
-def _worst_series(series: Sequence[SeriesView]) -> Table:
+def _worst_series(series: Sequence[views.SeriesView]) -> Table:
     """The series with the largest errors, and what is forecast of them."""
     worst = sorted(series, key=lambda view: -_error(view))[:MOST_LISTED]
     rows = []
     for view in worst:
         look, errors = view.outlook, view.errors
-        ahead = [text.ABSENT] * 2 if look is None else [text.number(look.mean), _range(look.low, look.high)]
+        ahead = [text.ABSENT] * 2
+        if look is not None:
+            bounded = math.isfinite(look.high - look.low)
+            likely = " to ".join(text.column([look.low, look.high])) if bounded else text.ABSENT
+            ahead = [text.number(look.mean), likely]
         measures = [math.nan] * 2 if errors is None else [errors.mase, errors.against_naive]
         rows.append((Cell(view.id), *map(Cell, ahead), *(Cell(text.number(one)) for one in measures)))
     caption = "Series, the largest errors first"
     caption += f", {MOST_LISTED} of {len(series):,}." if len(series) > MOST_LISTED else "."
     return Table(caption, ("Series", "Forecast, mean", "Likely range", "MASE", "MAE over naive"), tuple(rows))
-
-
-def _range(low: float, high: float) -> str:
-    return " to ".join(text.column([low, high])) if math.isfinite(high - low) else text.ABSENT
 
 
 def _leaderboard(candidates: Sequence[Standing]) -> Table:
@@ -260,7 +236,7 @@ def _leaderboard(candidates: Sequence[Standing]) -> Table:
     return Table(caption, heads, tuple(rows), frozenset({5}), frozenset({5}))
 
 
-def _input_table(inputs: Sequence[InputUse]) -> str:
+def _input_table(inputs: Sequence[views.InputUse]) -> str:
     """Every input: what kind it is, and which of the models that forecast use it."""
     if not inputs:
         return ""
@@ -271,7 +247,7 @@ def _input_table(inputs: Sequence[InputUse]) -> str:
 
 def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
     """(the data of the page, sentences about what was left off to stay within the budget)."""
-    views, windows, notes = _fit(summary.series, max(1, budget - ROW * (len(summary.series) - 1)))
+    drawn, windows, notes = _fit(summary.series, max(1, budget - ROW * (len(summary.series) - 1)))
     axes = StampAxes()
     models = summary.models
     lead = summary.lead
@@ -283,8 +259,8 @@ def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, ob
         "lead": lead.model if lead else models[0] if models else None,
         "time": {"integer": integer, "name": summary.data.time_name, "step": summary.data.step},
         "measured": summary.data.value_name,
-        "series": [_encode_series(view, windows, axes) for view in views],
-        "board": _encode_board(summary, views),
+        "series": [_encode_series(view, windows, axes) for view in drawn],
+        "board": _encode_board(summary, drawn),
         "steps": {
             model: {"mae": round_digits(errors.mae), "mse": round_digits(errors.mse)}
             for model, errors in summary.error_by_step.items()
@@ -295,19 +271,21 @@ def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, ob
     }, notes
 
 
-def _encode_board(summary: ForecastSummary, views: Sequence[SeriesView]) -> dict[str, object]:
+def _encode_board(summary: ForecastSummary, drawn: Sequence[views.SeriesView]) -> dict[str, object]:
     """A row for each series: its place among those drawn (-1: not drawn), name, forecast, change, errors."""
-    places = {view.id: place for place, view in enumerate(views)}
+    places = {view.id: place for place, view in enumerate(drawn)}
     looks = [(view, view.outlook) for view in summary.series if view.outlook is not None]
     rows: list[list[object]] = []
     for view, look in looks:
-        errors = view.errors or SeriesErrors(math.nan, math.nan, math.nan, math.nan)
+        errors = view.errors or views.SeriesErrors(math.nan, math.nan, math.nan, math.nan)
         numbers = [look.mean, look.low, look.high, look.change, errors.mase, errors.mae, errors.against_naive]
         rows.append([places.get(view.id, -1), view.id, *round_digits(np.array([*numbers, errors.coverage]), 4)])
     return {"compared": looks[0][1].compared if len({look.compared for _, look in looks}) == 1 else "", "rows": rows}
 
 
-def _fit(series: tuple[SeriesView, ...], budget: int) -> tuple[tuple[SeriesView, ...], int, tuple[str, ...]]:
+def _fit(
+    series: tuple[views.SeriesView, ...], budget: int
+) -> tuple[tuple[views.SeriesView, ...], int, tuple[str, ...]]:
     """(series, backtest windows of each, sentences about the rest): shorter histories, older windows, fewer series."""
     newest = [[len(window.actual) + _count(window.models) for window in view.backtest[::-1]] for view in series]
     most, longest = max(map(len, newest)), max(len(view.values) for view in series)
@@ -333,11 +311,11 @@ def _fit(series: tuple[SeriesView, ...], budget: int) -> tuple[tuple[SeriesView,
     return tuple(kept), windows, ((said + "the scores count all of them.",) if said else ())
 
 
-def _error(view: SeriesView) -> float:
+def _error(view: views.SeriesView) -> float:
     return -1.0 if view.errors is None or math.isnan(view.errors.mase) else view.errors.mase
 
 
-def _size(view: SeriesView, rows: int) -> int:
+def _size(view: views.SeriesView, rows: int) -> int:
     """Numbers of a series without its backtest, with so many rows of history."""
     parts = sum(min(len(one.values), rows) * (2 if one.phases else 1) for one in view.components)
     inputs = len(view.inputs) * (min(len(view.values), rows) + len(view.forecast.stamps))
@@ -345,7 +323,7 @@ def _size(view: SeriesView, rows: int) -> int:
     return min(len(view.values), rows) + _count(view.forecast.models) + parts + inputs + words
 
 
-def _shorten(view: SeriesView, rows: int) -> SeriesView:
+def _shorten(view: views.SeriesView, rows: int) -> views.SeriesView:
     """The series with its last rows alone."""
     if len(view.values) <= rows:
         return view
@@ -362,11 +340,11 @@ def _shorten(view: SeriesView, rows: int) -> SeriesView:
     )
 
 
-def _count(models: Mapping[str, Prediction]) -> int:
+def _count(models: Mapping[str, views.Prediction]) -> int:
     return sum(len(each.mean) * (1 + 2 * len(each.intervals)) for each in models.values())
 
 
-def _encode_series(view: SeriesView, windows: int, axes: StampAxes) -> dict[str, object]:
+def _encode_series(view: views.SeriesView, windows: int, axes: StampAxes) -> dict[str, object]:
     digits = _digits(view)
     drawn: dict[str, object] = {"words": view.outlook.sentence} if view.outlook else {}
     if view.inputs:
@@ -394,7 +372,7 @@ def _encode_series(view: SeriesView, windows: int, axes: StampAxes) -> dict[str,
     }
 
 
-def _encode_component(one: Component, axes: StampAxes) -> dict[str, object]:
+def _encode_component(one: views.Component, axes: StampAxes) -> dict[str, object]:
     where: dict[str, object] = {"phases": one.phases}
     if one.stamps is not None:
         where = {"at": axes.add(one.stamps)} if len(one.stamps) else {}
@@ -402,7 +380,7 @@ def _encode_component(one: Component, axes: StampAxes) -> dict[str, object]:
     return {"name": one.name, "words": one.sentence, **where, "y": round_digits(one.values, 4)}
 
 
-def _encode_models(models: Mapping[str, Prediction], digits: int) -> dict[str, object]:
+def _encode_models(models: Mapping[str, views.Prediction], digits: int) -> dict[str, object]:
     return {
         name: {
             "mean": round_digits(prediction.mean, digits),
@@ -415,7 +393,7 @@ def _encode_models(models: Mapping[str, Prediction], digits: int) -> dict[str, o
     }
 
 
-def _digits(view: SeriesView) -> int:
+def _digits(view: views.SeriesView) -> int:
     """Six, and more where a series moves little about a high level."""
     means = [prediction.mean for models in view.predictions() for prediction in models.values()]
     values = np.concatenate([np.asarray(each, dtype=np.float64) for each in (view.values, *means)])
@@ -427,11 +405,11 @@ def _digits(view: SeriesView) -> int:
     return min(DIGITS + max(0, math.floor(math.log10(level / spread))), 15)
 
 
-def _encode_looks(looks: Sequence[Look]) -> dict[str, object]:
+def _encode_looks(looks: Sequence[views.Look]) -> dict[str, object]:
     """Every view with its maps and curves; names of rows and columns that maps share are stored once."""
-    names: dict[Names, int] = {}
+    names: dict[views.Names, int] = {}
     several = len({look.model for look in looks}) > 1
-    views = [
+    shown = [
         {
             "name": f"{look.model}: {look.name}" if several else look.name,
             "about": f"{look.finding} {look.about}".strip(),
@@ -449,10 +427,10 @@ def _encode_looks(looks: Sequence[Look]) -> dict[str, object]:
         }
         for look in looks
     ]
-    return {"views": views, "axes": [{"cells": each.cells, "runs": each.runs} for each in names]}
+    return {"views": shown, "axes": [{"cells": each.cells, "runs": each.runs} for each in names]}
 
 
-def _encode_map(one: WeightMap) -> dict[str, object]:
+def _encode_map(one: views.WeightMap) -> dict[str, object]:
     """A map's name, its least and largest number, and its cells on a scale from 0, or from as far below it as above."""
     weights = np.nan_to_num(np.asarray(one.weights, dtype=np.float64))
     high = float(np.abs(weights).max()) or 1.0

@@ -53,15 +53,18 @@ def latex(summary: ResultsSummary) -> str:
 
 
 def _chapters(summary: ResultsSummary) -> list[tuple[str, Sequence[Table | Habits]]]:
-    besides = summary.besides
-    sides = [papers.protocol_table(summary.sided)] if summary.sided else []
+    comparisons = summary.comparisons
+    sides = [papers.protocol_table(summary.protocol_contrasts)] if summary.protocol_contrasts else []
     chapters: list[tuple[str, Sequence[Table | Habits]]] = [
         (ANSWERS, [summary.answers] if summary.answers.rows else []),
         (CONTROLS, [summary.controls] if summary.controls.rows else []),
         ("Results by data set", tables.dataset_tables(summary.boards)),
         *((f"Ranks, {standing.title}", [tables.rank_table(standing)]) for standing in summary.tested),
         ("Ablations", [tables.ablation_table(*ablation, summary.steps) for ablation in summary.ablations]),
-        ("Beside the papers", [papers.tally_table(besides), papers.number_table(besides)] if besides else []),
+        (
+            "Beside the papers",
+            [papers.tally_table(comparisons), papers.number_table(comparisons)] if comparisons else [],
+        ),
         ("Protocols", [*sides, *(Habits(title, habits) for title, habits in summary.habits)]),
         ("Failed runs", [papers.failure_table(summary.failures)] if summary.failures else []),
         ("Cells run and not run", [papers.coverage_table(summary.coverage)] if summary.coverage else []),

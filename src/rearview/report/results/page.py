@@ -49,9 +49,9 @@ class ResultsSummary(Summary):
 
     boards: tuple[Board, ...]
     standings: tuple[Standing, ...]
-    besides: tuple[Comparison, ...]
+    comparisons: tuple[Comparison, ...]
     coverage: tuple[Coverage, ...]
-    sided: tuple[ProtocolContrast, ...]
+    protocol_contrasts: tuple[ProtocolContrast, ...]
     failures: tuple[RunRow, ...]
     overlapping: frozenset[RunRow]
     """The rows whose times include waiting, as other runs shared their device."""
@@ -69,30 +69,17 @@ class ResultsSummary(Summary):
             template="results.html",
             parts={
                 "rule": escape(f"{RULE} {HEADLINE}"),
-                "leaders": tables.leader_table(self.standings, self.steps).html(),
+                "leaders": tables.leader_table(self.standings, self.steps).html() if len(self.standings) > 1 else "",
                 "leaderboards": "".join(_board(board, self) for board in self.boards),
                 "ranks": "".join(map(_show_standing, self.tested)),
                 "ablations": "".join(_ablation(*ablation, self.steps) for ablation in self.ablations),
-                "papers": _papers(self.besides) if self.besides else "",
+                "papers": _papers(self.comparisons) if self.comparisons else "",
                 "protocols": _protocols(self),
-                "failed": papers.failure_table(self.failures).html(),
-                "missing": _list_missing(self.coverage),
+                "failed": papers.failure_table(self.failures).html() if self.failures else "",
+                "missing": _list_missing(self.coverage) if any(one.by_protocol for one in self.coverage) else "",
                 "rows": "".join(_download(name, content) for name, content in self.files),
-                "no_leaders": len(self.standings) < 2,
-                "no_ranks": not self.tested,
-                "no_ablations": not self.ablations,
-                "no_papers": not self.besides,
-                "no_failed": not self.failures,
-                "no_missing": not any(one.by_protocol for one in self.coverage),
             },
-            lead="".join(
-                _lead(name, title, table)
-                for name, title, table in (
-                    ("answers", ANSWERS, self.answers),
-                    ("controls-held", CONTROLS, self.controls),
-                )
-                if table.rows
-            ),
+            lead=_lead("answers", ANSWERS, self.answers) + _lead("controls-held", CONTROLS, self.controls),
             tiles=self._tiles(),
             plotly=False,
             scripts=SCRIPTS,
@@ -107,7 +94,7 @@ class ResultsSummary(Summary):
             ("Candidates", f"{len({entry.name for entry in self.entries}):,}", "networks with their attention"),
             ("Blocks", f"{len(self.boards):,}", "of protocol, data set and horizon"),
         ]
-        judged = [one for one in self.besides if one.verdict in ("reproduced", "better", "worse")]
+        judged = [one for one in self.comparisons if one.verdict in ("reproduced", "better", "worse")]
         if counts := papers.judge_numbers(judged):
             some = len({id(one.number) for one in judged if one.verdict == "reproduced"}) - counts["reproduced"]
             runs = len({row for one in judged for row in one.rows})
@@ -186,7 +173,7 @@ def _encode_entry(entry: Entry, overlapping: Set[RunRow]) -> dict[str, object]:
 
 def _board(board: Board, summary: ResultsSummary) -> str:
     scope = escape(f"{board.task.name}|{board.protocol}")
-    table = tables.leaderboard_table(board, summary.besides, summary.overlapping).html()
+    table = tables.leaderboard_table(board, summary.comparisons, summary.overlapping).html()
     marks = _details("What the marks stand for", _list(tables.mark_lines(board)))
     more = '<button type="button" class="link more" hidden></button>'
     return f'<div class="board" data-scope="{scope}" data-dataset="{escape(board.dataset)}">{table}{more}{marks}</div>'
@@ -205,6 +192,9 @@ def _show_standing(standing: Standing) -> str:
 
 
 def _lead(name: str, title: str, table: Table) -> str:
+    """A table before all others; nothing where it has no rows."""
+    if not table.rows:
+        return ""
     heading = f'<h2 id="{name}-title">{escape(title)}</h2>'
     return f'<section id="{name}" class="whole" aria-labelledby="{name}-title">{heading}{table.html()}</section>'
 
@@ -223,10 +213,10 @@ def _ablation(standing: Standing, contrasts: Sequence[Contrast], steps: Sequence
     return _group(standing.title, sentence, draw_lanes(lanes, sentence), "Numbers and tests", table)
 
 
-def _papers(besides: Sequence[Comparison]) -> str:
+def _papers(comparisons: Sequence[Comparison]) -> str:
     """A lane for each printed table, a mark for each number that can be compared, and the numbers."""
     marks: dict[str, list[Mark]] = {}
-    for one in besides:
+    for one in comparisons:
         if one.difference is not None:
             words = (
                 f"{one.label}, {one.block}, {papers.measure(one)}: {one.mean:.4g}, printed "
@@ -238,17 +228,18 @@ def _papers(besides: Sequence[Comparison]) -> str:
             marks.setdefault(one.table, []).append(Mark(one.difference, kind, words))
     lanes = [Lane(table, tuple(same), quantity(len(same), "number")) for table, same in marks.items()]
     figure = draw_lanes(lanes, "Differences between ours and the printed numbers", band=100 * SHARE)
+    numbers = _details("Every number", papers.number_table(comparisons).html())
     return (
         f'<p class="quiet">Each dot is a printed number: how far ours is from it, the shaded part at most '
         f"{100 * SHARE:g} %. A faint one was trained for less than the paper's, a hollow one lies beyond the edge.</p>"
-        f"{figure}{papers.tally_table(besides).html()}{_details('Every number', papers.number_table(besides).html())}"
+        f"{figure}{papers.tally_table(comparisons).html()}{numbers}"
     )
 
 
 def _protocols(summary: ResultsSummary) -> str:
     table = '<p class="quiet">No run was made under more than one protocol.</p>'
-    if summary.sided:
-        table = papers.protocol_table(summary.sided).html()
+    if summary.protocol_contrasts:
+        table = papers.protocol_table(summary.protocol_contrasts).html()
     return table + "".join(_details(title, _list(habits)) for title, habits in summary.habits)
 
 

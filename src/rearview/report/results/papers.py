@@ -1,6 +1,6 @@
 """Tables of what stands beside the leaderboards: the papers' numbers, protocols, failures, cells that were not run."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import median
 
@@ -11,6 +11,7 @@ from rearview.bench.analysis.paper_comparison import RULE, Comparison
 from rearview.bench.analysis.standings import ProtocolContrast
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import METRICS
+from rearview.core.grouping import group_by
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table
 from rearview.report.results.tables import candidate, chance_note
@@ -18,21 +19,17 @@ from rearview.report.results.tables import candidate, chance_note
 VERDICTS = ("reproduced", "better", "worse", "differs by run", "not comparable")
 
 
-def judge_numbers(besides: Sequence[Comparison]) -> Counter[str]:
+def judge_numbers(comparisons: Sequence[Comparison]) -> Counter[str]:
     """Distinct printed numbers by the verdict of every run that compares with them, or where runs disagree."""
-    verdicts: dict[int, set[str]] = defaultdict(set)
-    for one in besides:
-        verdicts[id(one.number)].add(one.verdict)
-    return Counter(found.pop() if len(found) == 1 else "differs by run" for found in verdicts.values())
+    by_number = group_by(comparisons, lambda one: id(one.number))
+    verdicts = [{one.verdict for one in same} for same in by_number.values()]
+    return Counter(each.pop() if len(each) == 1 else "differs by run" for each in verdicts)
 
 
-def tally_table(besides: Sequence[Comparison]) -> Table:
+def tally_table(comparisons: Sequence[Comparison]) -> Table:
     """The distinct printed numbers of each table by verdict under each protocol of ours, and the runs behind it."""
-    tables: dict[tuple[str, str], list[Comparison]] = defaultdict(list)
-    for one in besides:
-        tables[one.table, one.protocol].append(one)
     rows = []
-    for (table, protocol), same in tables.items():
+    for (table, protocol), same in group_by(comparisons, lambda one: (one.table, one.protocol)).items():
         counts = judge_numbers(same)
         off = [abs(one.difference) for one in same if one.difference is not None]
         runs = len({row for one in same for row in one.rows})
@@ -47,9 +44,9 @@ def tally_table(besides: Sequence[Comparison]) -> Table:
     return Table(caption, heads, tuple(rows), frozenset({1}))
 
 
-def number_table(besides: Sequence[Comparison]) -> Table:
+def number_table(comparisons: Sequence[Comparison]) -> Table:
     """Ours beside every printed number that a run stands beside, and what guessing gets where that is something."""
-    guessed = any(one.chance for one in besides)
+    guessed = any(one.chance for one in comparisons)
     rows = tuple(
         (
             candidate(one.label),
@@ -66,7 +63,7 @@ def number_table(besides: Sequence[Comparison]) -> Table:
             Cell(one.verdict, "(smaller budget)" if one.shortfall else ""),
             Cell(one.protocol),
         )
-        for one in besides
+        for one in comparisons
     )
     chance = ("By chance",) if guessed else ()
     heads = ("Run", "Table", "Block", "Ours", "Seeds", *chance, "Printed", "Difference", "Verdict", "Our protocol")
@@ -80,11 +77,13 @@ def measure(one: Comparison) -> str:
     return METRICS.get(one.metric, one.metric.upper())
 
 
-def protocol_table(sided: Sequence[ProtocolContrast]) -> Table:
+def protocol_table(protocol_contrasts: Sequence[ProtocolContrast]) -> Table:
     """The same run under several protocols: how much of a number is a habit's."""
-    names = list(dict.fromkeys(sorted((p for one in sided for p in one.scores), key=lambda p: (p != "clean", p))))
+    names = list(
+        dict.fromkeys(sorted((p for one in protocol_contrasts for p in one.scores), key=lambda p: (p != "clean", p)))
+    )
     rows = []
-    for one in sided:
+    for one in protocol_contrasts:
         base = one.scores.get("clean")
         cells = []
         for protocol in names:
@@ -127,23 +126,15 @@ def coverage_table(coverage: Sequence[Coverage]) -> Table:
 
 def missing_lines(one: Coverage) -> list[str]:
     """The cells of an experiment that were not run: forecasts by run and data set, others by the sets they lack."""
-    forecasts: dict[tuple[str, str, int | None], list[str]] = defaultdict(list)
-    sets: dict[str, list[str]] = defaultdict(list)
-    for cell in one.missing:
-        if cell.horizon is not None:
-            forecasts[cell.dataset, cell.label, cell.lookback].append(str(cell.horizon))
-        else:
-            sets[cell.label].append(cell.dataset)
-    arms: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for label, names in sets.items():
-        arms[tuple(names)].append(label)
-    return [
-        *(
-            f"{dataset}, {label}, look-back {lookback}: horizon {', '.join(horizons)}"
-            for (dataset, label, lookback), horizons in forecasts.items()
-        ),
-        *(f"{'; '.join(labels)}: {', '.join(names)}" for names, labels in arms.items()),
-    ]
+    forecasts = [cell for cell in one.missing if cell.horizon is not None]
+    others = group_by((cell for cell in one.missing if cell.horizon is None), lambda cell: cell.label)
+    arms = group_by(others, lambda label: tuple(cell.dataset for cell in others[label]))
+    lines = []
+    for place, cells in group_by(forecasts, lambda cell: (cell.dataset, cell.label, cell.lookback)).items():
+        dataset, label, lookback = place
+        horizons = ", ".join(str(cell.horizon) for cell in cells)
+        lines.append(f"{dataset}, {label}, look-back {lookback}: horizon {horizons}")
+    return [*lines, *(f"{'; '.join(labels)}: {', '.join(names)}" for names, labels in arms.items())]
 
 
 def protocol_habits(used: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:

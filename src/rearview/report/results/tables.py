@@ -3,7 +3,6 @@
 import hashlib
 import math
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from itertools import groupby
@@ -18,6 +17,7 @@ from rearview.bench.analysis.step_costs import StepCost
 from rearview.bench.analysis.step_costs import find as find_step
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import METRICS, Task
+from rearview.core.grouping import group_by
 from rearview.core.wording import quantity
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table, score_cells
@@ -29,7 +29,7 @@ _DIGEST = re.compile(r"more \(([0-9a-f]{4})\)$")
 
 
 def leaderboard_table(
-    board: Board, besides: Sequence[Comparison] = (), overlapping: Set[RunRow] = frozenset()
+    board: Board, comparisons: Sequence[Comparison] = (), overlapping: Set[RunRow] = frozenset()
 ) -> Table:
     """One block: place, measures, seeds, cost, and what papers print for the same run.
 
@@ -39,26 +39,23 @@ def leaderboard_table(
     metrics = _metrics(board)
     # The measure that stands beside the papers' numbers.
     compared = next(iter(board.task.printed.values()), board.task.deciding_measure(board.protocol))
-    printed = _printed_numbers(compared, entries, besides)
-    measures = [METRICS[metric] for metric in metrics]
+    printed = _printed_numbers(compared, entries, comparisons)
     waited = ["\u00a0*" if overlaps(entry, overlapping) else "" for entry in entries]
-    heads = ["Candidate", "Look-back", *measures, "Budget", "Parameters", "Training"]
-    columns = [
-        [candidate(entry.name) for entry in entries],
-        [Cell(str(entry.lookback)) for entry in entries],
-        *(_score_cells(entries, metric, board.task) for metric in metrics),
-        [Cell(_budget(entry)) for entry in entries],
-        [Cell(_cost(entry, "parameters", lambda value: f"{value:,.0f}")) for entry in entries],
-        [Cell(_cost(e, "train_seconds", text.duration) + mark) for e, mark in zip(entries, waited, strict=True)],
-    ]
+    durations = [_cost(entry, "train_seconds", text.duration) for entry in entries]
+    columns = {
+        "Candidate": [candidate(entry.name) for entry in entries],
+        "Look-back": [Cell(str(entry.lookback)) for entry in entries],
+        **{METRICS[metric]: _score_cells(entries, metric, board.task) for metric in metrics},
+        "Budget": [Cell(_budget(entry)) for entry in entries],
+        "Parameters": [Cell(_cost(entry, "parameters", lambda value: f"{value:,.0f}")) for entry in entries],
+        "Training": [Cell(duration + mark) for duration, mark in zip(durations, waited, strict=True)],
+    }
     if any("latency_ms" in entry.costs for entry in entries):
-        heads.append("Latency")
         latencies = [_cost(entry, "latency_ms", lambda value: f"{value:.2f} ms") for entry in entries]
-        columns.append([Cell(words + mark) for words, mark in zip(latencies, waited, strict=True)])
+        columns["Latency"] = [Cell(latency + mark) for latency, mark in zip(latencies, waited, strict=True)]
     if any(printed):
-        heads.append(f"Printed {METRICS[compared]}")
-        columns.append([Cell(words or text.ABSENT) for words in printed])
-    words = frozenset({len(heads) - 1}) if any(printed) else frozenset()
+        columns[f"Printed {METRICS[compared]}"] = [Cell(words or text.ABSENT) for words in printed]
+    words = {len(columns) - 1} if any(printed) else set[int]()
     granted = [budget.budget_of(entry.rows) for entry in entries]
     caption = (
         f"{board.title}; protocol {board.protocol}{_judged_on(entries)}{_units(board)}. Budget: seeds × "
@@ -67,7 +64,7 @@ def leaderboard_table(
         f"{' * Other runs shared the device: the time includes waiting.' if any(waited) else ''}{chance_note(metrics)}"
     )
     tags = tuple(entry.model for entry in entries)
-    return Table(caption, tuple(heads), tuple(zip(*columns, strict=True)), words, tags=tags)
+    return Table(caption, tuple(columns), tuple(zip(*columns.values(), strict=True)), words, tags=tags)
 
 
 def overlaps(entry: Entry, overlapping: Set[RunRow]) -> bool:
@@ -88,18 +85,17 @@ def dataset_tables(boards: Sequence[Board]) -> list[Table]:
         same = list(group)
         entries = dict.fromkeys((entry.name, entry.lookback) for board in same for entry in board.entries)
         order = sorted(entries, key=lambda who: _place(same, who))
-        columns: list[Sequence[Cell]] = [[Cell(f"{name} (L={lookback})") for name, lookback in order]]
-        heads = ["Candidate"]
+        columns = {"Candidate": [Cell(f"{name} (L={lookback})") for name, lookback in order]}
         for board in same:
             by_name = {(entry.name, entry.lookback): entry for entry in board.entries}
             for metric in _metrics(board):
-                heads.append(METRICS[metric] if board.horizon is None else f"{board.horizon} {METRICS[metric]}")
-                columns.append(_score_cells([by_name.get(who) for who in order], metric, task))
+                head = METRICS[metric] if board.horizon is None else f"{board.horizon} {METRICS[metric]}"
+                columns[head] = _score_cells([by_name.get(who) for who in order], metric, task)
         caption = (
             f"{dataset}, protocol {protocol}{_units(same[0])}: mean and standard deviation over seeds, best bold, "
             f"second underlined.{chance_note([metric for board in same for metric in _metrics(board)])}"
         )
-        tables.append(Table(caption, tuple(heads), tuple(zip(*columns, strict=True))))
+        tables.append(Table(caption, tuple(columns), tuple(zip(*columns.values(), strict=True))))
     return tables
 
 
@@ -154,7 +150,7 @@ def answered_difference(answer: Answer) -> str:
 def _beside_change(contrast: Contrast) -> str:
     """The interval of a change and what validation says, as far as there are any; of accuracy, the change first."""
     relative = "" if contrast.points is None else f"relative {text.change(contrast.change, 1)}"
-    change = " ".join(filter(None, (relative, _spell_interval(contrast))))
+    change = " ".join(filter(None, (relative, _spell_interval(contrast.interval))))
     validation = "" if contrast.validation is None else f"validation {text.change(contrast.validation, 1)}"
     return "; ".join(filter(None, (change, validation)))
 
@@ -179,7 +175,6 @@ def control_table(ablations: Sequence[Ablation]) -> Table:
     for one in ablations:
         first, *others = one.mechanisms
         told = f"{first.name} {text.change(first.against.mean, 1)}" if first.against else first.name
-        interval = _spell_interval_of(first.against) if first.against else ""
         calls = {call: [arm.name for arm in (first, *others) if arm.call == call] for call in (BETTER, WORSE, UNTOLD)}
         listed = "; ".join(f"{call}: {', '.join(names)}" for call, names in calls.items() if names)
         unfair = f"budgets differ: {', '.join(one.uneven)}" if budget.is_unfair(one.uneven) else ""
@@ -187,7 +182,7 @@ def control_table(ablations: Sequence[Ablation]) -> Table:
             (
                 Cell(str(one.place), one.footing),
                 Cell(one.yardstick.name, f"{one.metric.upper()} {one.yardstick.error:.4f}"),
-                Cell(told, interval),
+                Cell(told, _spell_interval(first.against)),
                 Cell(listed or "fewer than two seeds in common", unfair),
                 Cell(quantity(min(arm.seeds for arm in one.arms), "seed")),
             )
@@ -218,12 +213,8 @@ def step_times(standing: Standing, contrast: Contrast, steps: Sequence[StepCost]
     return next((ours / theirs for ours, theirs in timed if ours and theirs), None)
 
 
-def _spell_interval(contrast: Contrast) -> str:
-    return "" if contrast.interval is None else _spell_interval_of(contrast.interval)
-
-
-def _spell_interval_of(interval: Interval) -> str:
-    return f"({text.change(interval.low, 1)} to {text.change(interval.high, 1)})"
+def _spell_interval(interval: Interval | None) -> str:
+    return "" if interval is None else f"({text.change(interval.low, 1)} to {text.change(interval.high, 1)})"
 
 
 def leader_table(standings: Sequence[Standing], steps: Sequence[StepCost]) -> Table:
@@ -283,7 +274,7 @@ def ablation_table(standing: Standing, contrasts: Sequence[Contrast], steps: Seq
         (
             candidate(one.name),
             Cell(text.change(one.change, 2)),
-            Cell(_spell_interval(one) or text.ABSENT),
+            Cell(_spell_interval(one.interval) or text.ABSENT),
             Cell(text.ABSENT if one.validation is None else text.change(one.validation, 2)),
             Cell(str(one.record)),
             Cell(_p(one.p_value) if several else text.ABSENT),
@@ -380,17 +371,15 @@ def _score_cells(entries: Sequence[Entry | None], metric: str, task: Task) -> li
     return [replace(cell, mark="") for cell in cells] if metric in task.chance.values() else cells
 
 
-def _printed_numbers(metric: str, entries: Sequence[Entry], besides: Sequence[Comparison]) -> list[str]:
+def _printed_numbers(metric: str, entries: Sequence[Entry], comparisons: Sequence[Comparison]) -> list[str]:
     """The papers' numbers for each entry, by the measure that is compared."""
-    by_row: dict[int, list[Comparison]] = defaultdict(list)
-    for one in besides:
-        if one.metric == metric and one.printed is not None:
-            by_row[id(one.rows[0])].append(one)
+    compared = (one for one in comparisons if one.metric == metric and one.printed is not None)
+    by_row = group_by(compared, lambda one: id(one.rows[0]))
     printed = []
     for entry in entries:
-        tables: dict[str, dict[str, None]] = defaultdict(dict)
-        for one in (one for row in entry.rows for one in by_row[id(row)]):
-            tables[f"{one.printed:g}"][one.table] = None
+        beside = [one for row in entry.rows for one in by_row.get(id(row), ())]
+        by_value = group_by(beside, lambda one: f"{one.printed:g}").items()
+        tables = {value: dict.fromkeys(one.table for one in same) for value, same in by_value}
         printed.append("; ".join(f"{value}\u00a0{', '.join(names)}" for value, names in tables.items()))
     return printed
 
@@ -421,13 +410,10 @@ def _units(board: Board) -> str:
 
 
 def _judged_on(entries: Sequence[Entry]) -> str:
-    counts = {row.test_windows for entry in entries for row in entry.rows if hasattr(row, "test_windows")}
-    if not counts:
-        return ""
-    low, high = min(counts), max(counts)
-    return (
-        f"; {low:,} test windows" if low == high else f"; {low:,} to {high:,} test windows, which are not quite alike"
-    )
+    counts = sorted({row.test_windows for entry in entries for row in entry.rows if hasattr(row, "test_windows")})
+    if len(counts) > 1:
+        return f"; {counts[0]:,} to {counts[-1]:,} test windows, which are not quite alike"
+    return f"; {counts[0]:,} test windows" if counts else ""
 
 
 def _over(standing: Standing) -> str:
