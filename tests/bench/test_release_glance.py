@@ -24,7 +24,7 @@ def release(script: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch, n
     settings = {**sizes, "patches": (2, 4), "context": (6, 8), "ahead": (2, 3)}
     trainer = Trainer(Plan(updates=4, settings=settings, device="cpu", compile=False))
     trainer.save(folder / "run")
-    rows = ["a,test,t1,1,1,2,4,early", "a,test,t1,1,1,2,2,late", "a,test,t2,2,1,1,2,late", "b,test,t1,9,9,1,1,late"]
+    rows = ["a,test,t1,1,1,2,4,1", "a,test,t1,1,1,2,2,2", "a,test,t2,2,1,1,2,3", "b,test,t1,9,9,1,1,4"]
     (folder / "gift.csv").write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
     given = ["--weights", str(folder / "run"), "--name", name, "--scores", str(folder / "gift.csv"), "--version", "1"]
     given += ["--trained-on", "a test", "--watts", "500", "--out", str(folder / "weights")]
