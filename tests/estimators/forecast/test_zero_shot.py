@@ -256,6 +256,23 @@ def test_tuning_that_does_not_help_leaves_the_weights(monkeypatch: pytest.Monkey
     assert any("did not lower" in note for note in fitted.notes)
 
 
+def test_tuning_that_helps_before_the_last_rows_alone_leaves_the_weights_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tuned = zero_shot.Pretrained.tuned
+    monkeypatch.setattr(
+        zero_shot.Pretrained,
+        "tuned",
+        lambda self, session: self.start() if self.panel.lengths.max() == 90 else tuned(self, session),
+    )
+    steps = np.arange(90)
+    frame = series(np.where(steps % 2, 10.0, -10.0) + 0.01 * steps)
+    fitted = glance(training={"epochs": 8}).fit(frame, tune=True, time_limit=60).fitted
+    assert fitted.name == "glance"
+    assert any("gave nothing better" in note for note in fitted.notes)
+    assert fitted.stretch == glance().fit(frame).fitted.stretch
+
+
 def test_training_that_does_not_help_on_rows_held_out_leaves_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zero_shot.train, "evaluate", lambda *arguments: 1.0)
     forecaster = glance(training={"epochs": 1})

@@ -306,11 +306,14 @@ class Pretrained:
             half = replace(session, seconds=seconds, checkpoint=None, resume=False)
             tuned = self._backtest(lambda rows: Pretrained(self.spec, rows, self.card, ()).tuned(half), levels, windows)
             before, after = (float(np.nanmean(measure_losses([one]))) for one in (test, tuned))
+            note = "Training further did not lower the backtest's loss: the weights stay as they came."
             if after < before:
-                fitted, test = self.tuned(half), tuned
-                note = f"Trained further on these rows: the backtest's loss fell by {100 * (1 - after / before):.1f} %."
-            else:
-                note = "Training further did not lower the backtest's loss: the weights stay as they came."
+                trained = self.tuned(half)
+                note = "Training further on all rows gave nothing better in its time: the weights stay as they came."
+                if trained.name == TUNED:
+                    fitted, test = trained, tuned
+                    fall = 100 * (1 - after / before)
+                    note = f"Trained further on these rows: the backtest's loss fell by {fall:.1f} %."
             fitted = replace(fitted, notes=(*fitted.notes, note))
         if self.spec.intervals != "conformal" or test is None:
             return fitted
