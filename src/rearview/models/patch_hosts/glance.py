@@ -12,8 +12,8 @@ are those of the finer. So are those of a long series whose steps are too small 
 through: its newest part is read at the finest grain. Where a series rests on its lowest value time and again (zeros of
 demand, nights of solar power), no quantile lies below it. Horizons beyond one pass are rolled out along paths, one for
 each quantile: the forecast of a quantile is read as observed, all quantiles that follow from all paths are pooled by
-the probability they stand for, and the pooled ones are read next. So intervals go on widening, at the right rate for a
-random walk.
+the probability they stand for, and the pooled ones are read next. So intervals go on widening: as a random walk does,
+where a pass has its spread right.
 
 The attention is one setting, as everywhere. Channels stay apart unless it mixes groups (MICA): with gate "added" and
 `exclude_self` a channel adds what the others hold to its own attention, and one channel is read as it is by itself.
