@@ -1,13 +1,16 @@
-"""Weights of a training folder become the package's, with a card whose scores are rows of results."""
+"""Weights of a training folder become the package's, with a card whose scores are rows of results, and forecast."""
 
 import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
+import rearview as rv
 from rearview.pretrained import weights
 from rearview.pretrained.training import Plan, Trainer
 
@@ -19,12 +22,29 @@ def script(benchmark_scripts: Path) -> ModuleType:
     return importlib.import_module("release_glance")
 
 
-def release(script: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Trainer:
+LEARNED: dict[str, object] = {"name": "rbca", "learnable": True}
+
+
+def release(
+    script: ModuleType,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    attention: str | dict[str, object] = "softmax",
+) -> Trainer:
     sizes: dict[str, object] = {"width": 16, "heads": 2, "depth": 1, "feed_forward": 24}
     settings = {**sizes, "patches": (2, 4), "context": (6, 8), "ahead": (2, 3)}
-    trainer = Trainer(Plan(updates=4, settings=settings, device="cpu", compile=False))
+    plan = Plan(
+        updates=8, attention=attention, settings=settings, tokens=300, pool=2, shapes=((0, 6, 2), (1, 8, 3)),
+        lengths=(48,), warm_up=2, device="cpu", compile=False,
+    )  # fmt: skip
+    trainer = Trainer(plan)
+    trainer.run(most=4)
     trainer.save(folder / "run")
-    rows = ["a,test,t1,1,1,2,4,early", "a,test,t1,1,1,2,2,late", "a,test,t2,2,1,1,2,late", "b,test,t1,9,9,1,1,late"]
+    trainer = Trainer.load(folder / "run", plan)
+    trainer.run()
+    trainer.save(folder / "run", half=True)
+    rows = ["a,test,t1,1,1,2,4,1", "a,test,t1,1,1,2,2,2", "a,test,t2,2,1,1,2,3", "b,test,t1,9,9,1,1,4"]
     (folder / "gift.csv").write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
     given = ["--weights", str(folder / "run"), "--name", name, "--scores", str(folder / "gift.csv"), "--version", "1"]
     given += ["--trained-on", "a test", "--watts", "500", "--out", str(folder / "weights")]
@@ -33,12 +53,14 @@ def release(script: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch, n
     return trainer
 
 
-def test_released_weights_load_with_their_card(
-    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("attention", ["softmax", LEARNED])
+def test_released_weights_load_with_their_card_and_forecast(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attention: str | dict[str, object]
 ) -> None:
-    trainer = release(script, tmp_path, monkeypatch, "a")
+    trainer = release(script, tmp_path, monkeypatch, "a", attention)
     monkeypatch.setattr(weights, "FOLDER", tmp_path / "weights")
     card = weights.read_card()
+    assert card.attention == attention
     assert card.scores == {
         "test: looks": 2, "test: relative CRPS, 2 tasks": 0.5, "test: relative MASE, 2 tasks": 1.0
     }  # fmt: skip
@@ -46,6 +68,14 @@ def test_released_weights_load_with_their_card(
     network = weights.load(card)
     for name, weight in trainer.network.state_dict().items():
         assert torch.equal(weight.bfloat16().float(), network.state_dict()[name]), name
+    values = np.random.default_rng(0).normal(size=60).cumsum()
+    frame = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=60), "y": values})
+    forecaster = rv.Forecaster(model="glance", horizon=17, device="cpu").fit(frame)
+    made = forecaster.predict()
+    assert np.isfinite(made.drop(columns="date").to_numpy()).all()
+    forecaster.save(tmp_path / "model")
+    pd.testing.assert_frame_equal(rv.Forecaster.load(tmp_path / "model").predict(), made)
+    assert len(forecaster.explain(frame)) == network.settings.depth
 
 
 def test_weights_without_scores_are_not_released(

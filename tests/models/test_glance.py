@@ -6,7 +6,7 @@ import torch
 from rearview import models
 from rearview.core.errors import SettingsError
 from rearview.models.contract import Shape
-from rearview.models.patch_hosts.glance import Grain, Network, Settings, find_smooth, pool_quantiles
+from rearview.models.patch_hosts.glance import Grain, Network, Settings, find_floor, find_smooth, pool_quantiles
 from rearview.pretrained import training
 
 SMALL = {"width": 16, "heads": 2, "depth": 2, "feed_forward": 24, "patches": (16,), "context": (12,), "ahead": (5,)}
@@ -166,6 +166,42 @@ def test_a_smooth_series_is_forecast_as_by_itself() -> None:
         apart = [network.forecast(past[i : i + 1], observed[i : i + 1], 11) for i in range(2)]
     torch.testing.assert_close(together, torch.cat(apart))
     assert find_smooth(past, observed, 24).tolist() == [[True, False, False], [False, False, True]]
+
+
+def resting(*rises: float) -> torch.Tensor:
+    """-2 with single steps above it."""
+    return torch.tensor([step for rise in rises for step in (-2.0, -2.0, rise)])
+
+
+def test_a_floor_is_a_lowest_value_that_a_series_comes_back_to() -> None:
+    often = torch.cat([resting(3, 1, 4, 1, 5), torch.tensor([-2.0])])
+    plateau = torch.cat([torch.full((8,), -2.0), torch.arange(8.0)])
+    rare = torch.cat([resting(3, 1, 4), torch.tensor([-2.0]), torch.arange(400.0)])
+    distinct = torch.arange(16.0).sin()
+    found = [find_floor(one[None, None], None).item() for one in (often, plateau, rare, distinct)]
+    assert found == [-2.0, -torch.inf, -torch.inf, -torch.inf]
+    observed = torch.ones(1, 1, 16, dtype=torch.bool)
+    lower = often.clone()
+    lower[5], observed[..., 5] = -9.0, False
+    assert find_floor(lower[None, None], observed).item() == -2.0
+    assert find_floor(lower[None, None], None).item() == -torch.inf
+    assert find_floor(often[None, None], torch.zeros_like(observed)).item() == -torch.inf
+
+
+@pytest.mark.parametrize("steps", [11, 130])
+def test_no_quantile_lies_below_a_floor(steps: int) -> None:
+    network = small(patches=(2, 4))
+    past = resting(3, 1, 4, 1, 5, 9, 2, 6).expand(1, 3, -1).clone()
+    past[:, 2] += 0.1 * torch.randn(24)
+    with torch.no_grad():
+        quantiles = network.forecast(past, None, steps)
+        moved = network.forecast(5 * past + 7, None, steps)
+        free = network.train().forecast(past, None, min(steps, 11))
+    assert quantiles[:, :2].min() == -2.0
+    assert quantiles[:, 2].min() < past[:, 2].min()
+    assert free[:, :2].min() < -2.0
+    assert (quantiles.diff(dim=-1) >= 0).all()
+    torch.testing.assert_close((moved - 7) / 5, quantiles, atol=1e-4, rtol=1e-4)
 
 
 def test_a_past_longer_than_the_context_is_cut_to_its_newest_steps() -> None:

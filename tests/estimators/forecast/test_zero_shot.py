@@ -156,6 +156,15 @@ def mixing_weights(glance_weights: Path) -> None:
     weights.write(glance_weights, network.state_dict(), card)
 
 
+def test_bounds_do_not_pass_a_floor_that_the_series_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zero_shot, "measure_stretch", lambda backtest, levels: dict.fromkeys(levels, 3.0))
+    counts = np.random.default_rng(1).poisson(0.7, 60).astype(float)
+    made = glance().fit(series(counts + 4)).predict(level=[80, 99.5])
+    assert made["y-lo-99.5"].min() == 4.0
+    free = glance().fit(series(counts + 0.01 * walk())).predict(level=[80, 99.5])
+    assert free["y-lo-99.5"].min() < -0.1
+
+
 @pytest.mark.usefixtures("mixing_weights")
 def test_columns_are_read_together_where_the_attention_mixes_them(tmp_path: Path) -> None:
     frame = wide()
@@ -245,6 +254,23 @@ def test_tuning_that_does_not_help_leaves_the_weights(monkeypatch: pytest.Monkey
     fitted = glance().fit(series(walk(60)), tune=True).fitted
     assert fitted.name == "glance"
     assert any("did not lower" in note for note in fitted.notes)
+
+
+def test_tuning_that_helps_before_the_last_rows_alone_leaves_the_weights_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tuned = zero_shot.Pretrained.tuned
+    monkeypatch.setattr(
+        zero_shot.Pretrained,
+        "tuned",
+        lambda self, session: self.start() if self.panel.lengths.max() == 90 else tuned(self, session),
+    )
+    steps = np.arange(90)
+    frame = series(np.where(steps % 2, 10.0, -10.0) + 0.01 * steps)
+    fitted = glance(training={"epochs": 8}).fit(frame, tune=True, time_limit=60).fitted
+    assert fitted.name == "glance"
+    assert any("gave nothing better" in note for note in fitted.notes)
+    assert fitted.stretch == glance().fit(frame).fitted.stretch
 
 
 def test_training_that_does_not_help_on_rows_held_out_leaves_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,8 @@
 
 Every variable is read by itself, or beside the others of its row where the attention mixes channels, masked where
 values are missing, at the grain that its own length asks for. Intervals are the network's own quantiles, stretched by
-what backtest windows show where there are rows for some. `tune` trains the network further on the data, and keeps it
-only where a backtest is the better for it.
+what backtest windows show where there are rows for some, but never below a floor that the series rests on. `tune`
+trains the network further on the data, and keeps it only where a backtest is the better for it.
 """
 
 import time
@@ -33,7 +33,7 @@ from rearview.estimators.forecast.stretch import measure_stretch, read_factor, s
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
 from rearview.estimators.options import Attention
 from rearview.models.contract import Shape
-from rearview.models.patch_hosts.glance import Network, Settings
+from rearview.models.patch_hosts.glance import Network, Settings, find_floor
 from rearview.pretrained import weights
 from rearview.tasks import plan as planning
 from rearview.tasks.objectives import Forecast
@@ -111,6 +111,7 @@ class ZeroShot(Fitted):
         network = self.network
         assert isinstance(network, Network)
         cells = np.full((len(which), self.targets, self.spec.horizon, len(network.settings.quantiles)), np.nan)
+        floors = np.full((len(which), self.targets), -np.inf)
         cases = list(self._cases(panel, which))
         far = 0
         for part in _batches(network, cases, self.spec.horizon):
@@ -119,18 +120,19 @@ class ZeroShot(Fitted):
             with torch.inference_mode():
                 on_device = torch.from_numpy(past).to(self.device), torch.from_numpy(observed).to(self.device)
                 quantiles = network.forecast(*on_device, self.spec.horizon).cpu().numpy()
-            for case, values in zip(part, quantiles, strict=True):
+                lowest = find_floor(*on_device).cpu().numpy()
+            for case, values, floor in zip(part, quantiles, lowest, strict=True):
                 centre = panel.centre[case.series, list(case.columns)]
                 cells[case.window, list(case.columns)] = values + centre[:, None, None]
-        cells = undo_transform(cells, self.spec)
+                floors[case.window, list(case.columns)] = floor + centre
+        cells, floors = undo_transform(cells, self.spec), undo_transform(floors, self.spec)[..., None]
         blind = panel.first[which.series, : self.targets] >= which.starts[:, None]
         cells[blind] = np.nan
         known_levels = network.settings.quantiles
         point = cells[..., network.median]
         own = {level: _bounds(cells, known_levels, level) for level in levels}
-        bounds: Bounds = stretch_bounds(point, own, {level: read_factor(self.stretch, level) for level in levels})
-        if self.spec.nonnegative:
-            bounds = {level: (np.maximum(low, 0), high) for level, (low, high) in bounds.items()}
+        reaching = stretch_bounds(point, own, {level: read_factor(self.stretch, level) for level in levels})
+        bounds: Bounds = {level: (np.maximum(low, floors), high) for level, (low, high) in reaching.items()}
         findings = (
             *_about_past(cases, self.lookback),
             *_about_far(far),
@@ -304,11 +306,14 @@ class Pretrained:
             half = replace(session, seconds=seconds, checkpoint=None, resume=False)
             tuned = self._backtest(lambda rows: Pretrained(self.spec, rows, self.card, ()).tuned(half), levels, windows)
             before, after = (float(np.nanmean(measure_losses([one]))) for one in (test, tuned))
+            note = "Training further did not lower the backtest's loss: the weights stay as they came."
             if after < before:
-                fitted, test = self.tuned(half), tuned
-                note = f"Trained further on these rows: the backtest's loss fell by {100 * (1 - after / before):.1f} %."
-            else:
-                note = "Training further did not lower the backtest's loss: the weights stay as they came."
+                trained = self.tuned(half)
+                note = "Training further on all rows gave nothing better in its time: the weights stay as they came."
+                if trained.name == TUNED:
+                    fitted, test = trained, tuned
+                    fall = 100 * (1 - after / before)
+                    note = f"Trained further on these rows: the backtest's loss fell by {fall:.1f} %."
             fitted = replace(fitted, notes=(*fitted.notes, note))
         if self.spec.intervals != "conformal" or test is None:
             return fitted

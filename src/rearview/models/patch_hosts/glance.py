@@ -9,10 +9,11 @@ Forecasts are equivariant to scale and shift. Missing values are marked step by 
 no tokens, or masked ones. With several lengths of patch, a series is read at the finest whose context holds all that
 was observed, so that short series are not read too coarsely; where the horizon asks for a coarser one, its first steps
 are those of the finer. So are those of a long series whose steps are too small to be seen beside all that it went
-through: its newest part is read at the finest grain. Horizons beyond one pass are rolled out along paths, one for each
-quantile: the forecast of a quantile is read as observed, all quantiles that follow from all paths are pooled by the
-probability they stand for, and the pooled ones are read next. So intervals go on widening, at the right rate for a
-random walk.
+through: its newest part is read at the finest grain. Where a series rests on its lowest value time and again (zeros of
+demand, nights of solar power), no quantile lies below it. Horizons beyond one pass are rolled out along paths, one for
+each quantile: the forecast of a quantile is read as observed, all quantiles that follow from all paths are pooled by
+the probability they stand for, and the pooled ones are read next. So intervals go on widening: as a random walk does,
+where a pass has its spread right.
 
 The attention is one setting, as everywhere. Channels stay apart unless it mixes groups (MICA): with gate "added" and
 `exclude_self` a channel adds what the others hold to its own attention, and one channel is read as it is by itself.
@@ -39,6 +40,10 @@ FARTHEST = 10.0
 """Forecasts are cut off here on the asinh scale: some 11,000 standard deviations."""
 SMOOTH = 0.02
 """Mean step, as a share of the deviation of all that is read, below which the newest part is read by itself."""
+RESTS = 3
+"""Times that a series must have come down to its lowest value for that to be a floor."""
+RESTING = 0.05
+"""Of the values of a past, those that must lie on its floor."""
 ROUNDING = 1e-14
 """Of a level, what may be left of it after it is subtracted: some 50 roundings in float64."""
 
@@ -145,13 +150,16 @@ class Network(Model):
         """Quantiles of the steps ahead in the units of the series, never crossing."""
         grain = self.choose_grain(past.shape[-1], horizon)
         reach, room = grain.reach, grain.room
+        newest, seen = past[..., -room:], None if observed is None else observed[..., -room:]
+        floor = past.new_tensor(-torch.inf) if self.training else find_floor(newest, seen)[..., None, None]
         parts = [self.look(past, observed, min(horizon, reach), grain).sort(-1).values]
         finer = self.find_finer(past.shape[-1], horizon)
         if finer is not None:
             parts[0] = fade(self.look(past, observed, finer.reach, finer).sort(-1).values, parts[0])
         elif not self.training:
-            parts[0] = self.refine(parts[0], past[..., -room:], None if observed is None else observed[..., -room:])
-        paths = [past[..., -room:]] * parts[0].shape[-1] if horizon > reach else []
+            parts[0] = self.refine(parts[0], newest, seen)
+        parts[0] = torch.maximum(parts[0], floor)
+        paths = [newest] * parts[0].shape[-1] if horizon > reach else []
         for done in range(reach, horizon, reach):
             if observed is not None:
                 observed = functional.pad(observed[..., -room:], (0, parts[-1].shape[2]), value=True)
@@ -160,7 +168,7 @@ class Network(Model):
                 for path, steps in zip(paths, parts[-1].unbind(-1), strict=True)
             ]
             ahead = [self.look(path, observed, min(horizon - done, reach), grain) for path in paths]
-            parts.append(pool_quantiles(torch.stack(ahead, -2), self.settings.quantiles))
+            parts.append(torch.maximum(pool_quantiles(torch.stack(ahead, -2), self.settings.quantiles), floor))
         return torch.cat(parts, 2)
 
     @property
@@ -287,6 +295,16 @@ def find_smooth(past: Tensor, observed: Tensor | None, newest: int) -> Bool[Tens
     moves = torch.where(pairs, wide.diff(dim=-1)[..., -newest + 1 :].abs(), 0)
     total = pairs.sum(-1)
     return (moves.sum(-1) < SMOOTH * deviation * total) & (2 * (moves > 0).sum(-1) > total)
+
+
+def find_floor(past: Tensor, observed: Tensor | None) -> Float[Tensor, "batch channel"]:
+    """The lowest value of series that come down to it time and again and stay for a while; -inf for all others."""
+    there = torch.ones_like(past, dtype=torch.bool) if observed is None else observed
+    lowest = torch.where(there, past, torch.inf).amin(-1)
+    resting = there & (past == lowest[..., None])
+    arrivals = (resting[..., 1:] & (there & ~resting)[..., :-1]).sum(-1)
+    often = (arrivals >= RESTS) & (resting.sum(-1) >= RESTING * there.sum(-1))
+    return torch.where(often, lowest, -torch.inf)
 
 
 def fade(
