@@ -88,6 +88,7 @@ def test_the_sentence_says_what_the_interval_says(errors: list[float], words: st
     (one,) = ablation.compare_arms(rows)
     assert re.search(words, one.verdict), one.verdict
     assert one.verdict.startswith("patchtst on Small, 29 steps to 7: softmax")
+    assert f" over 3 seeds, corrected for {one.comparisons} comparisons): " in one.verdict
     assert one.verdict.endswith("Of the others, better: rbca; worse: caps.")
 
 

@@ -1,9 +1,11 @@
 """Every figure and table of the five papers is a line of `rearview list experiments` that says what stands for it."""
 
 import pytest
+from small import row
 
 from rearview.bench import synthetic
 from rearview.bench.papers import catalogue
+from rearview.bench.rows.result_file import append
 from rearview.cli import main
 from rearview.commands.figure.command import KINDS
 from rearview.data.datasets import catalogue as datasets
@@ -58,3 +60,35 @@ def test_the_list_has_a_line_for_each(tmp_path, capsys) -> None:
     assert "data missing" in lines["prime:F7"]
     assert lines["prime:F7"].endswith("`rearview figure prime:F7`, which needs Exchange; --dataset names another")
     assert lines["prime:F4"].endswith("see prime:density, then `rearview figure prime:F4`")
+
+
+def test_a_table_names_the_data_that_its_runs_lack(tmp_path, capsys) -> None:
+    assert main(["list", "experiments", "--data-dir", str(tmp_path)]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
+    assert lines["toa:T9"].endswith("0 of 128 runs  Traffic flow; missing here: PEMS03, PEMS04, PEMS07, PEMS08")
+    assert lines["toa:T7"].endswith("; missing here: Weather, Solar, Electricity, ETTh1 and 5 more")
+
+
+def test_the_list_counts_the_runs_that_rows_hold(tmp_path, capsys) -> None:
+    rows = tmp_path / "rows.csv"
+    append(rows, row(dataset="ETTh1", model="itransformer", lookback=96, horizon=96))
+    assert main(["list", "experiments", "--data-dir", str(tmp_path), "--results", str(rows)]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
+    assert "0 of 48 runs, 1 made" in lines["prime:lookback"]
+    assert "0 of 48 runs, 1 made" in lines["prime:F1"]
+    assert "0 of 63 runs, 0 made" in lines["prime:sparsity"]
+    assert main(["list", "models", "--results", str(rows)]) == 2
+
+
+def test_every_line_of_the_list_can_be_described(capsys) -> None:
+    assert main(["describe", "prime:LagTS"]) == 0
+    assert "neither its code nor its formulas could be found" in capsys.readouterr().out
+    for one in catalogue.exhibits():
+        assert main(["describe", one.name]) == 0
+        assert one.source in capsys.readouterr().out
+
+
+def test_runs_that_differ_in_their_network_alone_are_told_apart() -> None:
+    cells = catalogue.get("prime", "density").cells
+    assert len({cell.title for cell in cells}) == len(cells) == 22
+    assert cells[0].title == "gat, density=0.1, primed=False, Weather 96-96"

@@ -11,16 +11,17 @@ from rearview.commands.listing import What
 
 
 @command(name="list")
-def list_(what: What, /, *, data_dir: DataDir = None) -> int:
+def list_(what: What, /, *, data_dir: DataDir = None, results: list[str] | None = None) -> int:
     """List attentions, models, which of them go together (pairs), what goes around models (adapters), datasets,
     experiments, protocols, or published settings by source (presets).
 
     Args:
         what: attentions, models, adapters, pairs, datasets, experiments, protocols or presets.
+        results: Files of rows, or patterns of their names: experiments say how many of their runs these hold.
     """
     from rearview.commands.listing import list_command
 
-    return list_command(what, data_dir)
+    return list_command(what, data_dir, results or ())
 
 
 @command()

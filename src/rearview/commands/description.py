@@ -60,7 +60,12 @@ def _with_prefix(name: str) -> list[str]:
     if prefix == "presets" and rest:
         return presets.lines(rest)
     if rest and (prefix in catalogue.papers() or name.startswith("experiment:")):
-        return describe_experiment(catalogue.get(prefix, rest))
+        exhibit = next((one for one in catalogue.exhibits() if one.name == f"{prefix}:{rest}"), None)
+        return (
+            [f"{exhibit.name}: {exhibit.title}: {exhibit.source}"]
+            if exhibit
+            else describe_experiment(catalogue.get(prefix, rest))
+        )
     return []
 
 

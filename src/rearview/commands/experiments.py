@@ -35,12 +35,22 @@ def possible_runs(
     return cells, reasons
 
 
-def count_runs(experiment: Experiment, data_dir: Path | None) -> str:
-    """Count the runs of an experiment that can be made with the data at hand."""
+def missing_parts(experiment: Experiment, data_dir: Path | None) -> list[str]:
+    """The data sets and other packages' networks that some runs of an experiment need and that are not at hand."""
+    here = {name.casefold() for name in collection(experiment.task).available(data_dir)}
+    networks = {*models.names(), *models.external_names(installed=True)}
+    missing = [cell.dataset for cell in experiment.cells if cell.dataset.casefold() not in here]
+    missing += [cell.model for cell in experiment.cells if cell.model not in networks]
+    return list(dict.fromkeys(missing))
+
+
+def count_runs(experiment: Experiment, data_dir: Path | None, made: int | None = None) -> str:
+    """Count the runs of an experiment that can be made with the data at hand, and those that were made, if given."""
     if experiment.task == COST:
         return count_costs(experiment)
     if experiment.cells:
-        return f"{len(possible_runs(experiment, data_dir)[0])} of {len(experiment.cells)} runs"
+        possible = f"{len(possible_runs(experiment, data_dir)[0])} of {len(experiment.cells)} runs"
+        return possible if made is None else f"{possible}, {made} made"
     return ", ".join(kind for kind in experiment.kinds if kind not in ("summary", "elsewhere")) or "-"
 
 

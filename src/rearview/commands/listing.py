@@ -1,27 +1,33 @@
 """The `list` command: names with a line each. What is light to list imports nothing heavy."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 from rearview.commands.console import print_answer
+from rearview.core.errors import UsageError
 from rearview.core.wording import align
 
 What = Literal["attentions", "models", "adapters", "pairs", "datasets", "experiments", "protocols", "presets"]
 
 
+MOST_MISSING = 4
+"""Missing parts of an experiment that its line names."""
+
 Entries = list[dict[str, object]]
 """What is listed, for a program."""
 
 
-def list_command(what: What, data_dir: Path | None) -> int:
-    """Print what there is of one kind."""
+def list_command(what: What, data_dir: Path | None, results: Sequence[str] = ()) -> int:
+    """Print what there is of one kind; of experiments also the runs that files of rows hold."""
+    if results and what != "experiments":
+        raise UsageError(f"--results goes with `rearview list experiments`; rows say nothing of {what}.")
     if what == "datasets":
         lines, entries = _datasets(data_dir)
     elif what == "experiments":
-        lines, entries = _experiments(data_dir)
+        lines, entries = _experiments(data_dir, results)
     else:
         lines, entries = _pairs() if what == "pairs" else _parts(what)
     print_answer(lines, lambda: {what: entries})
@@ -120,25 +126,44 @@ def _datasets(data_dir: Path | None) -> tuple[list[str], Entries]:
     return [*lines, "", end], entries
 
 
-def _experiments(data_dir: Path | None) -> tuple[list[str], Entries]:
+def _experiments(data_dir: Path | None, results: Sequence[str]) -> tuple[list[str], Entries]:
     """(lines, entries) of the experiments: how many of their runs can be made, and what they are."""
     from rearview.bench import synthetic
     from rearview.bench.papers import catalogue
     from rearview.commands.benchmark_sets import collection
-    from rearview.commands.experiments import count_runs
+    from rearview.commands.experiments import count_runs, missing_parts
 
-    rows = [(one.name, count_runs(one, data_dir), one.title) for one in catalogue.every()]
+    made = _count_made(results) if results else {}
+    entries: Entries = []
+    rows = []
+    for table in catalogue.every():
+        state, missing = count_runs(table, data_dir, made.get(table.name)), missing_parts(table, data_dir)
+        entry: dict[str, object] = {"name": table.name, "state": state, "title": table.title, "missing": missing}
+        entries.append(entry | ({"made": made[table.name]} if results else {}))
+        rows.append((table.name, state, f"{table.title}{_spell_missing(missing)}"))
     runs = {name: state for name, state, _ in rows} | dict.fromkeys(synthetic.NAMES, "generated")
     here = {name.casefold() for name in collection("forecasting").available(data_dir)}
+    others = []
     for one in catalogue.exhibits():
-        missing = [name for name in one.datasets if name.casefold() not in here]
-        told = f"see {one.of}" if one.of else f"`{one.command}`" if one.command else one.why
-        state = runs[one.of] if one.of else "by command" if one.command else "not run"
-        if one.draw:
-            told = f"{f'{told}, then ' if one.of else ''}`rearview figure {one.name}`"
-            told += f", which needs {' and '.join(missing)}; --dataset names another" if missing else ""
-            state = runs[one.of] if one.of else "data missing" if missing else "by command"
-        rows.append((one.name, state, f"{one.title}: {told}"))
-    rows += [(name, "generated", f"Synthetic study: rearview reproduce {name}") for name in synthetic.NAMES]
-    entries: Entries = [{"name": name, "state": state, "title": title} for name, state, title in rows]
-    return align(rows, right=(1,)), entries
+        absent = [name for name in one.datasets if name.casefold() not in here]
+        needs = f", which needs {' and '.join(absent)}; --dataset names another" if absent else ""
+        made_by = "data missing" if absent else "by command" if one.command or one.draw else "not run"
+        others.append((one.name, runs[one.of] if one.of else made_by, f"{one.title}: {one.source}{needs}"))
+    others += [(name, "generated", f"Synthetic study: rearview reproduce {name}") for name in synthetic.NAMES]
+    entries += [{"name": name, "state": state, "title": title} for name, state, title in others]
+    return align([*rows, *others], right=(1,)), entries
+
+
+def _spell_missing(names: Sequence[str]) -> str:
+    """What some runs lack, as the end of a line: the first few names."""
+    if not names:
+        return ""
+    rest = f" and {len(names) - MOST_MISSING} more" if len(names) > MOST_MISSING else ""
+    return f"; missing here: {', '.join(names[:MOST_MISSING])}{rest}"
+
+
+def _count_made(results: Sequence[str]) -> dict[str, int]:
+    from rearview.bench.analysis.coverage import count_made
+    from rearview.commands.report import read
+
+    return count_made(read(results).rows)

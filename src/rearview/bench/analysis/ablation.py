@@ -25,7 +25,7 @@ from rearview.bench.analysis.statistics import Interval, student_interval
 from rearview.bench.rows.row import Row
 from rearview.bench.tasks import FORECASTING
 from rearview.core.grouping import group_by
-from rearview.core.wording import align
+from rearview.core.wording import align, quantity
 
 CONTROLS = ("zero", "identity", "uniform", "fixed")
 LEVEL = 0.95
@@ -104,7 +104,8 @@ class Ablation:
         if first.against is None:
             return f"{self.place}: {first.name} has fewer than two seeds in common with {yard}, which tells nothing."
         mean = first.against.mean
-        where = f"interval {first.against} over {min(first.seeds, self.yardstick.seeds)} seeds"
+        seeds = f"{min(first.seeds, self.yardstick.seeds)} seeds"
+        where = f"interval {first.against} over {seeds}, corrected for {quantity(self.comparisons, 'comparison')}"
         sentence = {
             BETTER: f"{first.name} is {-mean:.2f} % better than {yard} ({where}): attention earns its place here.",
             WORSE: f"{first.name} is {mean:.2f} % worse than {yard} ({where}): attention does harm here.",

@@ -84,6 +84,15 @@ def measure_coverage(rows: Mapping[Task, Sequence[RunRow]]) -> list[Coverage]:
     return coverage
 
 
+def count_made(rows: Mapping[Task, Sequence[RunRow]]) -> dict[str, int]:
+    """By experiment: its cells with a finished run, under whichever protocol."""
+    by_place = {task.name: group_by(latest_runs(made), _place) for task, made in rows.items()}
+    return {
+        one.name: sum(bool(find_rows(cell, by_place.get(one.task, {}).get(_place(cell), ()))) for cell in one.cells)
+        for one in catalogue.every()
+    }
+
+
 def _place(one: RunRow | Cell) -> tuple[str, str, int | None, int | None]:
     """The key under which rows of a cell are looked up; look-backs matter in forecasting alone."""
     horizon = getattr(one, "horizon", None)

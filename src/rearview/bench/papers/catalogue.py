@@ -38,6 +38,8 @@ class Cell(Request):
     only_under: str = ""
     """The protocol under which its options mean something; empty: any."""
     numbers: tuple[Number, ...] = field(default=(), compare=False)
+    variant: tuple[str, ...] = field(default=(), compare=False)
+    """Settings in words that tell it from the other runs of a forecasting grid; empty: its label does."""
 
     @property
     def label(self) -> str:
@@ -60,7 +62,7 @@ class Cell(Request):
     def title(self) -> str:
         """Network, mechanism and data set, with look-back and horizon of a forecast."""
         sizes = "" if self.horizon is None else f" {self.lookback}-{self.horizon}"
-        return f"{self.label}, {self.dataset}{sizes}"
+        return ", ".join([self.label, *self.variant, f"{self.dataset}{sizes}"])
 
     @property
     def loss_name(self) -> str:
@@ -134,6 +136,12 @@ class Exhibit:
     def datasets(self) -> tuple[str, ...]:
         """The data sets that its drawing needs."""
         return tuple(self.draw.get("datasets", [self.draw["dataset"]] if "dataset" in self.draw else []))
+
+    @property
+    def source(self) -> str:
+        """What makes the like of it, or why nothing does."""
+        told = f"see {self.of}" if self.of else f"`{self.command}`" if self.command else self.why
+        return f"{f'{told}, then ' if self.of else ''}`rearview figure {self.name}`" if self.draw else told
 
 
 def exhibits() -> list[Exhibit]:
@@ -315,7 +323,8 @@ def _grid_cells(
             cell = Cell(dataset, model, spec, lookback, horizon, task, **given)
             if given.keys() - {"settings"}:
                 cell = replace(cell, only_under=protocol)
-            yield replace(cell, training=training, presets=source) if forecasts else cell
+            variant = tuple(spell({name: value}) for name, value in cell.settings.items())
+            yield replace(cell, training=training, presets=source, variant=variant) if forecasts else cell
 
 
 def _labelled_cells(numbers: list[Number], task: str) -> Iterator[Cell]:

@@ -130,7 +130,7 @@ def comparison_line(comparison: Comparison, head: Sequence[str]) -> tuple[str, .
         "dataset": cell.dataset,
         "L": "/".join(dict.fromkeys(map(str, lookbacks))),
         "H": str(cell.horizon),
-        "run": ", ".join([cell.label, *comparison.apart]),
+        "run": ", ".join(dict.fromkeys([cell.label, *cell.variant, *comparison.apart])),
         "budget": budget if rows else "-",
         "metric": comparison.metric if "H" in head else METRICS[comparison.metric],
         "ours": _short(comparison.mean),
