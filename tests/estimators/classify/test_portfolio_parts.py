@@ -98,6 +98,13 @@ def test_warped_distances_are_those_of_the_recursion(band):
     np.testing.assert_allclose(ours, theirs, atol=1e-10)
 
 
+def test_warped_distances_are_those_of_aeon():
+    aeon = np.load(Path(__file__).parents[2] / "golden" / "features_aeon_drawn.npz")
+    ones, others = torch.from_numpy(aeon["warp_ones"]), torch.from_numpy(aeon["warp_others"])
+    for share, theirs in zip(aeon["warp_shares"], aeon["warp"], strict=True):
+        np.testing.assert_allclose(warped_distances(ones, others, round(share * ones.shape[-1])), theirs, atol=1e-10)
+
+
 def warp(one, other, band):
     steps = one.shape[1]
     cost = np.full((steps + 1, steps + 1), np.inf)
