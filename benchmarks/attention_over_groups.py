@@ -48,8 +48,8 @@ MECHANISMS: Mapping[str, Mapping[str, object]] = {
     "zero": {"name": "zero"},
 }
 LINEAR, FIXED_GATES = "ridge", "gate: the same for every case"
-GROUPS, WIDTH, HEADS = 32, 16, 4
-EPOCHS, BATCH, RATE, DECAY, DROPOUT = 40, 16, 2e-3, 0.05, 0.3
+GROUPS, WIDTH, HEADS = 16, 16, 4
+EPOCHS, BATCH, RATE, DECAY, DROPOUT = 30, 16, 2e-3, 0.05, 0.3
 
 
 class Groups(nn.Module):
