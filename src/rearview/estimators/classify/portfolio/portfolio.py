@@ -71,6 +71,8 @@ MOST_SCALING = 1_000
 """Cases that the scale of features is taken from where not all of them are held in memory."""
 AT_ONCE = 256
 """Cases that are read together in prediction and where memory is short."""
+SUMMED_AT_ONCE = 1_024
+"""Cases whose products are added to sums together: with fewer, adding up takes longer than multiplying."""
 LEAST_WEIGHT = 0.01
 """Weight below which a member is left out of the vote: it would cost time and change next to nothing."""
 CONVOLUTIONS: tuple[Name, ...] = ("series", "differences", "hydra")
@@ -369,7 +371,7 @@ class MemberFits:
         others = torch.from_numpy(np.flatnonzero(self.folds != 0))
         held_features = torch.cat([self._features(blocks, some) for some in held.split(AT_ONCE)])
         sums = Streamed(held_features.shape[1], self.classes)
-        for some in others.split(AT_ONCE):
+        for some in others.split(SUMMED_AT_ONCE):
             sums.add(self._features(blocks, some), self.labels[some.to(self.device)])
         truth = self.labels[held.to(self.device)]
         best: tuple[float, float, Tensor] | None = None
