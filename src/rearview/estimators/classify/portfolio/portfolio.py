@@ -238,7 +238,7 @@ class PreparedPortfolio:
             steps=fits.steps,
             blocks={name: block for name, block in fits.blocks.items() if name in needed},
             members=members,
-            vote=Vote(vote.factors[used], vote.weights[used]),
+            vote=vote.pick(used),
             standings=_rank(entries, vote, left_out, codes),
             interrupted=fits.interrupted,
             left_out=_vote_unseen(vote, left_out).numpy(),
@@ -271,7 +271,7 @@ def _rank(entries: list[FittedMember], vote: Vote, left_out: Tensor, codes: Tens
 
     ranked = []
     for place, entry in enumerate(entries):
-        alone = Vote(vote.factors[place : place + 1], torch.ones(1, dtype=torch.float64))
+        alone = replace(vote.pick([place]), weights=torch.ones(1, dtype=torch.float64))
         likely = alone.combine(left_out[place : place + 1])
         likely[~left_out[place].isfinite().all(-1)] = torch.nan
         weight = float(vote.weights[place])
