@@ -321,7 +321,7 @@ class MemberFits:
         """The number of folds, and what they are for."""
         number = int(self.folds.max()) + 1
         if self.exact:
-            return number, "each case is told by fits without its fold"
+            return number, "each case is classified by fits without its fold"
         return number, f"one of them, {len(self.held):,} cases, is held out to weigh the members by"
 
     def _fit(self, session: Session) -> list[FittedMember]:
