@@ -69,7 +69,7 @@ def test_the_default_is_a_portfolio_with_a_leaderboard(files, tmp_path, capsys, 
     from rearview.estimators.classify.portfolio import blocks, portfolio
 
     monkeypatch.setattr(portfolio, "LARGE", blocks.FeatureCounts(biases=84 * 2, groups=8, shapelets=128))
-    monkeypatch.setattr(portfolio, "MOST_SHOWN", 0)
+    monkeypatch.setattr(portfolio, "MOST_NETWORK_SERIES", 0)
     assert main(["classify", *files, "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().out
     assert "The portfolio classifies 45 of 45 test cases correctly (100.0 %)" in said

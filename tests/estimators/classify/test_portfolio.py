@@ -25,7 +25,7 @@ def few_features(monkeypatch):
     small = blocks.FeatureCounts(biases=84 * 2, groups=8, shapelets=128)
     monkeypatch.setattr(portfolio, "LARGE", small)
     monkeypatch.setattr(portfolio, "SMALL", small)
-    monkeypatch.setattr(portfolio, "MOST_SHOWN", 0)
+    monkeypatch.setattr(portfolio, "MOST_NETWORK_SERIES", 0)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def without_offsets(tensors):
 
 
 def test_networks_among_the_members_come_back_from_disk(monkeypatch, tmp_path):
-    monkeypatch.setattr(portfolio, "MOST_SHOWN", np.inf)
+    monkeypatch.setattr(portfolio, "MOST_NETWORK_SERIES", np.inf)
     monkeypatch.setattr(portfolio, "NETWORK_TRAINING", {"epochs": 2})
     monkeypatch.setattr(portfolio, "LEAST_WEIGHT", 0.0)
     X, y = waves(18)
@@ -109,7 +109,7 @@ def test_networks_among_the_members_come_back_from_disk(monkeypatch, tmp_path):
 
 
 def test_networks_that_are_interrupted_are_left_out_and_the_rest_stays(monkeypatch):
-    monkeypatch.setattr(portfolio, "MOST_SHOWN", np.inf)
+    monkeypatch.setattr(portfolio, "MOST_NETWORK_SERIES", np.inf)
 
     class Stop:
         """Ends the first network after an epoch, as Ctrl-C does."""
