@@ -23,6 +23,11 @@ from _rows import Row, append, origin
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from torch import Tensor
+
+    from rearview.data.cases.case_set import Cases
+    from rearview.estimators.classify.portfolio.portfolio import MemberFits, PreparedPortfolio
+    from rearview.estimators.classify.portfolio.vote import Vote
 
 SETS = (
     "BasicMotions",
@@ -50,10 +55,7 @@ def measure(folder: Path, name: str, seed: int) -> list[Row]:
     import torch
 
     from rearview.bench.runs.provenance import device_words
-    from rearview.data.cases.padding import stretch_cases
     from rearview.data.io import ts
-    from rearview.estimators.classify.portfolio import vote as votes
-    from rearview.estimators.classify.portfolio.members import CaseSample
     from rearview.estimators.classify.portfolio.portfolio import prepare
     from rearview.estimators.classify.spec import NETWORK, ClassifySpec
 
@@ -65,26 +67,17 @@ def measure(folder: Path, name: str, seed: int) -> list[Row]:
     tested = ts.read(folder / f"{name}_TEST.ts")
     assert tested.labels is not None
     truth = np.searchsorted(prepared.classes, tested.labels)
-    started, decisions = time.perf_counter(), defaultdict(list)
-    with torch.inference_mode():
-        for begin in range(0, len(tested), 256):
-            some = tested.take(np.arange(begin, min(begin + 256, len(tested))))
-            values = stretch_cases(some, prepared.scaler, fits.steps, longest=prepared.lookback.value)
-            sample = CaseSample(some, values, fits.blocks)
-            for entry in fits.entries:
-                decisions[entry.name].append(entry.member.decide(sample))
+    started = time.perf_counter()
+    answers = decide(prepared, fits, tested)
     predict_seconds = time.perf_counter() - started
     codes = torch.from_numpy(prepared.codes)
     left_out = {entry.name: entry.left_out for entry in fits.entries}
-    answers = {name: torch.cat(parts) for name, parts in decisions.items()}
     arms = {VOTE: list(left_out), SIMPLE: [one for one in left_out if one != NETWORK]}
     arms |= {one: [one] for one in left_out} | {NO_OFFSETS: list(left_out), PLAIN_MEAN: list(left_out)}
     rows = []
     for arm, members in arms.items():
         honest, decisions = (torch.stack([each[one] for one in members]) for each in (left_out, answers))
-        pull, votes.OFFSET_PULL = votes.OFFSET_PULL, 1e12 if arm == NO_OFFSETS else votes.OFFSET_PULL
-        vote = votes.fit_vote(honest, codes)
-        votes.OFFSET_PULL = pull
+        vote = fit_vote(honest, codes, offsets=arm != NO_OFFSETS)
         likely = vote.combine(decisions) if arm != PLAIN_MEAN else torch.softmax(decisions.double(), -1).mean(0)
         right = vote.combine(honest).argmax(1) == codes
         weights = "" if arm == PLAIN_MEAN else zip(members, vote.weights.tolist(), strict=True)
@@ -108,6 +101,36 @@ def measure(folder: Path, name: str, seed: int) -> list[Row]:
             }
         )
     return rows
+
+
+def decide(prepared: "PreparedPortfolio", fits: "MemberFits", cases: "Cases") -> dict[str, "Tensor"]:
+    """The numbers of each member for other cases, by its name."""
+    import numpy as np
+    import torch
+
+    from rearview.data.cases.padding import stretch_cases
+    from rearview.estimators.classify.portfolio.members import CaseSample
+
+    decisions = defaultdict(list)
+    with torch.inference_mode():
+        for begin in range(0, len(cases), 256):
+            some = cases.take(np.arange(begin, min(begin + 256, len(cases))))
+            values = stretch_cases(some, prepared.scaler, fits.steps, longest=prepared.lookback.value)
+            sample = CaseSample(some, values, fits.blocks)
+            for entry in fits.entries:
+                decisions[entry.name].append(entry.member.decide(sample))
+    return {name: torch.cat(parts) for name, parts in decisions.items()}
+
+
+def fit_vote(left_out: "Tensor", codes: "Tensor", *, offsets: bool) -> "Vote":
+    """The vote of the portfolio, or the one without offsets by the classes' shares."""
+    from rearview.estimators.classify.portfolio import vote as votes
+
+    pull, votes.OFFSET_PULL = votes.OFFSET_PULL, votes.OFFSET_PULL if offsets else 1e12
+    try:
+        return votes.fit_vote(left_out, codes)
+    finally:
+        votes.OFFSET_PULL = pull
 
 
 def judge(likely: "NDArray[np.float64]", truth: "NDArray[np.int64]") -> Row:
