@@ -69,7 +69,7 @@ def test_the_default_is_a_portfolio_with_a_leaderboard(files, tmp_path, capsys, 
     from rearview.estimators.classify.portfolio import blocks, portfolio
 
     monkeypatch.setattr(portfolio, "LARGE", blocks.FeatureCounts(biases=84 * 2, groups=8, shapelets=128))
-    monkeypatch.setattr(portfolio, "MOST_SHOWN", 0)
+    monkeypatch.setattr(portfolio, "MOST_NETWORK_SERIES", 0)
     assert main(["classify", *files, "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().out
     assert "The portfolio classifies 45 of 45 test cases correctly (100.0 %)" in said
@@ -237,14 +237,20 @@ def test_a_channel_without_values_in_the_test_is_reported(files, tmp_path, capsy
     assert "1 of 9 cases of gaps.ts has a channel without any value (channel 2): the training mean stands there" in told
 
 
-def test_classes_that_are_numbers_stand_in_their_order(tmp_path, capsys):
+@pytest.mark.parametrize("word", ["", "wave_"])
+def test_classes_with_numbers_stand_in_their_order(word, tmp_path, capsys):
     X, y = waves(30)
-    y = np.array(["2.0", "10.0", "1.0"])[np.unique(y, return_inverse=True)[1]]
+    y = np.array([f"{word}2.0", f"{word}10.0", f"{word}1.0"])[np.unique(y, return_inverse=True)[1]]
     files = [str(write_ts(tmp_path / f"{part}.ts", X, y)) for part in ("a", "b")]
     assert main(["classify", *files, "--out", str(tmp_path / "run"), *BRIEF]) == 0
     run = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert run["classes"] == [one["label"] for one in run["by_class"]] == ["1.0", "2.0", "10.0"]
-    assert "true  1.0  2.0 10.0" in capsys.readouterr().out
+    assert (
+        run["classes"]
+        == [one["label"] for one in run["by_class"]]
+        == [f"{word}{number}" for number in ("1.0", "2.0", "10.0")]
+    )
+    head = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("true "))
+    assert re.findall(r"[\d.]+", head) == ["1.0", "2.0", "10.0"]
 
 
 def test_a_longer_test_is_reported(files, tmp_path, capsys):

@@ -29,5 +29,6 @@ def summary(steps=30, channels=2, examples=None):
         curves={"patchtst": Curve(np.array([1.0, 0.5]), np.array([0.4, 0.2]), 2, "epochs")},
         confusion=Confusion.of(truth, said, LABELS),
         commonest=0.6,
+        certainty=0.7,
         examples=tuple(shown if examples is None else examples),
     )

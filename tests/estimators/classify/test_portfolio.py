@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from small_sets import SETTINGS, unequal, waves
 
 from rearview.core.errors import InputError, SettingsError
+from rearview.core.model_folder import CLASSIFIER
 from rearview.data.cases.case_reader import as_cases
 from rearview.estimators.classify.classifier import Classifier
 from rearview.estimators.classify.fit import Fitted
@@ -23,7 +25,7 @@ def few_features(monkeypatch):
     small = blocks.FeatureCounts(biases=84 * 2, groups=8, shapelets=128)
     monkeypatch.setattr(portfolio, "LARGE", small)
     monkeypatch.setattr(portfolio, "SMALL", small)
-    monkeypatch.setattr(portfolio, "MOST_SHOWN", 0)
+    monkeypatch.setattr(portfolio, "MOST_NETWORK_SERIES", 0)
 
 
 @pytest.fixture
@@ -74,8 +76,28 @@ def test_it_comes_back_from_disk_as_it_was(trained, tmp_path):
     assert {path.suffix for path in (tmp_path / "model").iterdir()} == {".json", ".safetensors"}
 
 
+def test_a_portfolio_saved_without_offsets_loads_as_it_was(trained, tmp_path):
+    X, _ = waves(9, seed=5)
+    fitted = trained.fitted_
+    plain = replace(fitted.vote, offsets=torch.zeros_like(fitted.vote.offsets))
+    trained.adopt(replace(fitted, vote=plain))
+    before = trained.predict_proba(X)
+    save = CLASSIFIER.save
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            type(CLASSIFIER), "save", lambda _, folder, facts, tensors: save(folder, facts, without_offsets(tensors))
+        )
+        trained.save(tmp_path)
+    np.testing.assert_array_equal(Classifier.load(tmp_path, device="cpu").predict_proba(X), before)
+
+
+def without_offsets(tensors):
+    assert "vote.offsets" in tensors
+    return {name: tensor for name, tensor in tensors.items() if name != "vote.offsets"}
+
+
 def test_networks_among_the_members_come_back_from_disk(monkeypatch, tmp_path):
-    monkeypatch.setattr(portfolio, "MOST_SHOWN", np.inf)
+    monkeypatch.setattr(portfolio, "MOST_NETWORK_SERIES", np.inf)
     monkeypatch.setattr(portfolio, "NETWORK_TRAINING", {"epochs": 2})
     monkeypatch.setattr(portfolio, "LEAST_WEIGHT", 0.0)
     X, y = waves(18)
@@ -87,7 +109,7 @@ def test_networks_among_the_members_come_back_from_disk(monkeypatch, tmp_path):
 
 
 def test_networks_that_are_interrupted_are_left_out_and_the_rest_stays(monkeypatch):
-    monkeypatch.setattr(portfolio, "MOST_SHOWN", np.inf)
+    monkeypatch.setattr(portfolio, "MOST_NETWORK_SERIES", np.inf)
 
     class Stop:
         """Ends the first network after an epoch, as Ctrl-C does."""
@@ -157,6 +179,16 @@ def test_missing_values_rare_classes_and_single_cases_are_fitted():
     trained = Classifier().fit(X, rare)
     assert "alone" in trained.classes_.tolist()
     assert np.isfinite(trained.predict_proba(X)).all()
+
+
+def test_a_class_of_one_in_fifty_is_found():
+    X, y = waves(1_500)
+    some = np.concatenate([np.flatnonzero(y == "slow"), np.flatnonzero(y == "quick")[:10]])
+    X = X + np.random.default_rng(3).standard_normal(X.shape)
+    trained = Classifier().fit(X[some], y[some])
+    T, u = waves(150, seed=7)
+    told = trained.predict(T + np.random.default_rng(4).standard_normal(T.shape))
+    assert min((told[u == label] == label).mean() for label in ("quick", "slow")) > 0.5
 
 
 def test_what_can_not_be_told_apart_is_refused():

@@ -98,6 +98,13 @@ def test_warped_distances_are_those_of_the_recursion(band):
     np.testing.assert_allclose(ours, theirs, atol=1e-10)
 
 
+def test_warped_distances_are_those_of_aeon():
+    aeon = np.load(Path(__file__).parents[2] / "golden" / "features_aeon_drawn.npz")
+    ones, others = torch.from_numpy(aeon["warp_ones"]), torch.from_numpy(aeon["warp_others"])
+    for share, theirs in zip(aeon["warp_shares"], aeon["warp"], strict=True):
+        np.testing.assert_allclose(warped_distances(ones, others, round(share * ones.shape[-1])), theirs, atol=1e-10)
+
+
 def warp(one, other, band):
     steps = one.shape[1]
     cost = np.full((steps + 1, steps + 1), np.inf)
@@ -144,3 +151,28 @@ def test_every_fold_has_its_share_of_every_class():
     folds = draw_folds(codes, 10, np.random.default_rng(0))
     assert np.bincount(folds).tolist() == [8, 8, 8, 7, 7, 7, 7, 7, 7, 7]
     assert np.bincount(folds[codes == 1]).tolist() == [2] * 10
+
+
+def rare_and_common(cases=2_000, share=0.02, seed=0):
+    """A rare class whose numbers lean towards the common one, as those of a linear classifier do."""
+    random = np.random.default_rng(seed)
+    codes = torch.from_numpy((np.arange(cases) < share * cases).astype(np.int64))
+    score = torch.from_numpy(random.standard_normal(cases)) * 0.15 + codes * 0.9 - 1
+    return torch.stack([-score, score], dim=1)[None], codes
+
+
+def test_a_rare_class_is_answered_as_often_as_it_is_likely():
+    decisions, codes = rare_and_common()
+    assert decisions[0].argmax(1).sum() < 0.5 * codes.sum()
+    likely = fit_vote(decisions, codes).combine(rare_and_common(seed=1)[0])
+    assert (likely[codes == 1].argmax(1) == 1).double().mean() > 0.8
+    assert (likely[codes == 0].argmax(1) == 0).double().mean() > 0.99
+    assert float(likely[:, 1].mean()) == pytest.approx(0.02, abs=0.005)
+
+
+def test_classes_of_equal_size_get_no_offset():
+    X, codes = blobs(90, 12)
+    codes = torch.arange(90) % 3
+    decisions = torch.nn.functional.one_hot(codes, 3)[None] + 0.7 * X[None, :, :3]
+    vote = fit_vote(decisions, codes)
+    np.testing.assert_allclose(vote.offsets - vote.offsets[:, :1], 0, atol=1e-12)

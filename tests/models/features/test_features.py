@@ -13,6 +13,7 @@ from rearview.models.features.rocket import MiniRocket, MultiRocket
 from rearview.models.features.shapelets import Shapelets
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "features_aeon.npz")
+DRAWN = np.load(Path(__file__).parents[2] / "golden" / "features_aeon_drawn.npz")
 
 
 def stored(kind, prefix):
@@ -26,6 +27,29 @@ def test_features_are_those_of_aeon(channels, kind, name):
     transform = stored(kind, f"{channels}_{name}")
     ours = transform(torch.from_numpy(GOLDEN[f"{channels}_values"])).numpy()
     np.testing.assert_allclose(ours, GOLDEN[f"{channels}_{name}"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("steps", [10, 29, 64, 151])
+@pytest.mark.parametrize(
+    ("kind", "name", "biases"), [(MiniRocket, "mini", "biases"), (MultiRocket, "multi", "multi_biases")]
+)
+def test_kernels_are_drawn_as_aeon_draws_them(steps, kind, name, biases):
+    """From one case of one channel nothing is left to chance: dilations, biases and features are aeon's."""
+    aeon = {key.removeprefix(f"{steps}_"): DRAWN[key] for key in DRAWN.files if key.startswith(f"{steps}_")}
+    kernels = kind.draw(torch.from_numpy(aeon["case"]), 84 * 7, np.random.default_rng(0))
+    np.testing.assert_array_equal(kernels.dilations, aeon["dilations"])
+    np.testing.assert_array_equal(kernels.counts, aeon["counts"])
+    np.testing.assert_allclose(kernels.biases, aeon[biases], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(kernels(torch.from_numpy(aeon["values"])), aeon[name], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("steps", [10, 29, 64, 151])
+def test_hydra_has_the_dilations_and_features_of_aeon(steps):
+    weights = torch.from_numpy(DRAWN[f"{steps}_hydra_weights"])
+    assert Hydra.draw(1, steps, 6, np.random.default_rng(0)).weights.shape == weights.shape
+    hydra = Hydra(weights, torch.zeros(*weights.shape[:3], 1, dtype=torch.int64))
+    ours = hydra(torch.from_numpy(DRAWN[f"{steps}_values"]))
+    np.testing.assert_allclose(ours, DRAWN[f"{steps}_hydra"], rtol=1e-4, atol=1e-5)
 
 
 def series(cases=7, channels=3, steps=29, seed=0):

@@ -5,6 +5,7 @@ Or from a saved classifier and a file of new cases to their classes.
 
 import hashlib
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -88,12 +89,9 @@ class Outcome:
 
     @property
     def confusion(self) -> Confusion:
-        """Classes that are numbers stand in their order: 2 before 10."""
+        """Numbers in the names of classes stand in their order: 2 before 10, gesture 2 before gesture 10."""
         classes = self.classifier.classes_
-        try:
-            order = np.argsort(classes.astype(np.float64), kind="stable")
-        except ValueError:
-            order = np.arange(len(classes))
+        order = sorted(range(len(classes)), key=lambda place: _natural_key(classes[place]))
         return Confusion.of(self.truth, self.predicted, classes[order])
 
     @property
@@ -261,6 +259,15 @@ def _note_same_cases(job: Job, train: Cases | None, test: Cases) -> list[str]:
         f"{job.test} holds the same cases as {job.train}: the score says how well they are remembered, not how well "
         "new ones are classified."
     ]
+
+
+def _natural_key(label: object) -> tuple[float, list[tuple[int, float, str]]]:
+    """What classes are sorted by: those that are numbers by their value, others by text and whole numbers in turn."""
+    text = str(label)
+    if re.fullmatch(r"[+-]?\d+(\.\d*)?", text):
+        return float(text), []
+    parts = re.findall(r"\d+|\D+", text)
+    return math.inf, [(0, float(part), "") if part.isdecimal() else (1, 0.0, part) for part in parts]
 
 
 def _fingerprint(job: Job, train: Cases) -> str:

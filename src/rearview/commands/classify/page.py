@@ -35,6 +35,7 @@ def summary(outcome: Outcome, command: str) -> ClassificationSummary:
         notes=(*outcome.notes, *outcome.warnings),
         confusion=outcome.confusion,
         commonest=outcome.commonest,
+        certainty=float(outcome.probabilities.max(axis=1).mean()),
         leaderboard=outcome.standings,
         examples=tuple(_examples(outcome)),
         confused=confused_cases(outcome),

@@ -102,9 +102,7 @@ def prepare(cases: Cases, spec: ClassifySpec) -> Prepared:
     learned, held = np.arange(len(cases)), np.arange(0)
     if spec.validation:
         learned, held = hold_out(codes, spec.validation, spec.seed)
-    lookback = Choice(int(cases.lengths.max()), "the longest case to train on")
-    if spec.lookback is not None:
-        lookback = Choice(int(spec.lookback), GIVEN)
+    lookback = choose_lookback(cases, spec)
     plan = Plan(
         lookback=lookback,
         model=planning.override(planning.classifier_settings(spec.model, lookback.value), spec.settings),
@@ -126,6 +124,13 @@ def prepare(cases: Cases, spec: ClassifySpec) -> Prepared:
     )
     training = base.training_settings(spec.model, plan, spec.seed)
     return Prepared(spec, cases, plan, network, data, classes, codes, scaler, training, learned, held)
+
+
+def choose_lookback(cases: Cases, spec: ClassifySpec) -> Choice[int]:
+    """The steps of a case that are read."""
+    if spec.lookback is not None:
+        return Choice(int(spec.lookback), GIVEN)
+    return Choice(int(cases.lengths.max()), "the longest case to train on")
 
 
 def code_classes(cases: Cases) -> tuple[Labels, NDArray[np.int64]]:

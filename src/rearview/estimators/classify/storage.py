@@ -104,7 +104,7 @@ def _read_portfolio(stored: Stored, classes: Labels, columns: tuple[str, ...]) -
         steps=own["steps"],
         blocks={block.name: block for block in blocks},
         members=members,
-        vote=Vote.from_tensors(strip_prefix("vote.", stored.tensors)),
+        vote=_read_vote(strip_prefix("vote.", stored.tensors), len(classes)),
         standings=tuple(Standing(**standing) for standing in own["standings"]),
     )
     if not 0 < portfolio.steps <= max(portfolio.lookback, SHORTEST):
@@ -113,6 +113,12 @@ def _read_portfolio(stored: Stored, classes: Labels, columns: tuple[str, ...]) -
     case = np.tile(np.linspace(0, 1, portfolio.steps), (portfolio.channels, 1))
     portfolio.predict(Cases((case,), labels=None, names=("case 1",), source="a trial"))
     return portfolio
+
+
+def _read_vote(tensors: Mapping[str, Tensor], classes: int) -> Vote:
+    """The vote; those saved earlier had no offsets."""
+    none = torch.zeros(len(tensors["weights"]), classes, dtype=torch.float64)
+    return Vote.from_tensors({"offsets": none, **tensors})
 
 
 def _read_scaler(stored: Stored) -> ChannelScaler:

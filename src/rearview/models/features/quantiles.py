@@ -26,12 +26,12 @@ class IntervalQuantiles(Features):
 
     def __call__(self, values: Float[Tensor, "case channel time"]) -> Float[Tensor, "case feature"]:
         forms = [values, values.diff(), values.diff(n=2), torch.fft.rfft(values).abs()]
-        return torch.cat([_of_intervals(form).flatten(1) for form in forms if form.shape[-1]], dim=1)
+        return torch.cat([_summarise(form).flatten(1) for form in forms if form.shape[-1]], dim=1)
 
 
-def _of_intervals(form: Float[Tensor, "case channel time"]) -> Tensor:
-    """[case, channel, quantile]."""
-    steps, found = form.shape[-1], []
+def _summarise(form: Float[Tensor, "case channel time"]) -> Tensor:
+    """[case, channel, quantile]: those of every interval."""
+    steps, quantiles = form.shape[-1], []
     for halvings in range(DEPTH):
         parts = 2**halvings
         if parts > steps:
@@ -41,11 +41,11 @@ def _of_intervals(form: Float[Tensor, "case channel time"]) -> Tensor:
         shifted = [cut + half for cut in cuts[:-1]] if parts > 1 and half else []
         for borders in (cuts, shifted):
             for begin, end in pairwise(borders):
-                found.append(_of_one(form[..., begin:end]))
-    return torch.cat(found, dim=-1)
+                quantiles.append(_interval_quantiles(form[..., begin:end]))
+    return torch.cat(quantiles, dim=-1)
 
 
-def _of_one(interval: Tensor) -> Tensor:
+def _interval_quantiles(interval: Tensor) -> Tensor:
     number = 1 + (interval.shape[-1] - 1) // EVERY
     if number == 1:
         return interval.median(dim=-1, keepdim=True).values

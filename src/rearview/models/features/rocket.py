@@ -56,8 +56,8 @@ class Kernels(TensorRecord):
     ) -> RecordT:
         """Draw about so many biases over all kernels from training cases."""
         _, channels, steps = values.shape
-        dilations, counts = _dilations(steps, biases // len(HEAVY))
-        reads = _channels(len(dilations), channels, random)
+        dilations, counts = _space_dilations(steps, biases // len(HEAVY))
+        reads = _draw_channels(len(dilations), channels, random)
         each = len(HEAVY) * sum(counts)
         golden = torch.from_numpy((np.arange(1, each + 1) * ((np.sqrt(5) + 1) / 2) % 1).astype(np.float32))
         drawn = torch.from_numpy(random.integers(len(values), size=(len(dilations), len(HEAVY))))
@@ -66,7 +66,7 @@ class Kernels(TensorRecord):
             case = values[drawn[place].to(values.device)].cpu()  # one for each kernel
             series = (case * reads[place][:, :, None]).sum(1)[None]
             output = functional.conv1d(
-                series, _weights()[:, None], dilation=dilation, padding=TAPS // 2 * dilation, groups=len(HEAVY)
+                series, _kernel_weights()[:, None], dilation=dilation, padding=TAPS // 2 * dilation, groups=len(HEAVY)
             )[0]
             wanted = golden[done : done + len(HEAVY) * count].view(len(HEAVY), count)
             thresholds.append(_interpolate(output.sort(dim=1).values, wanted).flatten())
@@ -84,17 +84,17 @@ class Kernels(TensorRecord):
         """Outputs at a dilation, [case, kernel, time]: of kernels over the whole series, and of those within it."""
         dilation = int(self.dilations[place])
         reach = TAPS // 2 * dilation
-        weights = _weights().to(values)[:, None] * self.channels[place].to(values)[:, :, None]
+        weights = _kernel_weights().to(values)[:, None] * self.channels[place].to(values)[:, :, None]
         whole = functional.conv1d(values, weights, dilation=dilation, padding=reach)
         first = place % 2
         return whole[:, first::2], whole[:, 1 - first :: 2, reach : values.shape[-1] - reach]
 
 
-def _weights() -> Float[Tensor, "kernel tap"]:
+def _kernel_weights() -> Float[Tensor, "kernel tap"]:
     return torch.full((len(HEAVY), TAPS), -1.0).scatter(1, torch.tensor(HEAVY), 2.0)
 
 
-def _dilations(steps: int, each: int) -> tuple[list[int], list[int]]:
+def _space_dilations(steps: int, each: int) -> tuple[list[int], list[int]]:
     """Dilations, spaced evenly in their logarithm, and biases of a kernel at each of them."""
     many = min(each, MOST_DILATIONS)
     spaced = np.logspace(0, np.log2((steps - 1) / (TAPS - 1)), many, base=2).astype(np.int64)
@@ -105,7 +105,7 @@ def _dilations(steps: int, each: int) -> tuple[list[int], list[int]]:
     return dilations.tolist(), counts.tolist()
 
 
-def _channels(dilations: int, channels: int, random: np.random.Generator) -> Tensor:
+def _draw_channels(dilations: int, channels: int, random: np.random.Generator) -> Tensor:
     """[dilation, kernel, channel]: few channels more often than many, as the logarithm of their number is even."""
     most = np.log2(min(channels, MOST_CHANNELS) + 1)
     reads: NDArray[np.float32] = np.zeros((dilations, len(HEAVY), channels), dtype=np.float32)
@@ -148,7 +148,7 @@ def _share(output: Float[Tensor, "time case kernel 1"], bias: Float[Tensor, "ker
     return (output > bias).to(output.dtype).mean(0, keepdim=True)
 
 
-def _four(output: Float[Tensor, "time case kernel 1"], bias: Float[Tensor, "kernel bias"]) -> Tensor:
+def _four_numbers(output: Float[Tensor, "time case kernel 1"], bias: Float[Tensor, "kernel bias"]) -> Tensor:
     """[4, case, kernel, bias]."""
     steps = len(output)
     above = output - bias
@@ -181,4 +181,4 @@ class MultiRocket(Kernels, Features):
     """All four numbers of one series: shares, then stretches, means and mean places, each as MiniRocket orders them."""
 
     def __call__(self, values: Float[Tensor, "case channel time"]) -> Float[Tensor, "case feature"]:
-        return _pool(self, values, _four, 4).flatten(1)
+        return _pool(self, values, _four_numbers, 4).flatten(1)

@@ -94,13 +94,13 @@ class Shapelets(Features):
     def __call__(self, values: Float[Tensor, "case channel time"]) -> Float[Tensor, "case feature"]:
         width = self.pieces.shape[2]
         together = portion(values, values.shape[-1] * (width + BLOCK))
-        return torch.cat([self._occur(part) for part in values.split(together)])
+        return torch.cat([self._match(part) for part in values.split(together)])
 
     def sources(self) -> Tensor:
         return self.cases[:, None].expand(-1, 3, -1).flatten()
 
-    def _occur(self, values: Tensor) -> Tensor:
-        found = []
+    def _match(self, values: Tensor) -> Tensor:
+        features = []
         width = self.pieces.shape[2]
         length = width // self.channels.shape[1]
         facts = zip(self.dilations.tolist(), self.normalised.tolist(), strict=True)
@@ -113,8 +113,8 @@ class Shapelets(Features):
             apart.add_(pieces.square().sum(-1)).div_(width)
             nearest, place = apart.min(dim=1)
             often = (apart < self.thresholds[block]).to(apart.dtype).mean(1)
-            found += [nearest.clamp(min=0).sqrt(), place / apart.shape[1], often]
-        return torch.cat(found, dim=1)
+            features += [nearest.clamp(min=0).sqrt(), place / apart.shape[1], often]
+        return torch.cat(features, dim=1)
 
 
 def _windows(values: Tensor, channels: Tensor, dilation: int, normalised: bool, length: int) -> Tensor:

@@ -48,29 +48,36 @@
   }
 
   /* Loss and errors have scales of their own, so each stands in a plot of its own; a dot marks the weights kept. */
-  function drawCurve(id, values, yName, best) {
+  function drawCurves(id, part, yName) {
     const colours = Figures.theme();
-    const style = { color: colours.hues[0] };
-    const traces = [Figures.line(fromOne(values), values, style, yName)];
-    if (best && Figures.known(values[best - 1])) {
-      traces.push({
-        x: [best], y: [values[best - 1]], type: "scatter", mode: "markers", hoverinfo: "skip", cliponaxis: false,
-        marker: { size: 9, color: style.color, line: { color: colours.paper, width: 2 } },
-      });
-    }
+    const curves = Object.entries(data.curves).filter(([, curve]) => curve[part].length);
+    const look = (row) => ({ color: colours.hues[row % colours.hues.length] });
+    const traces = curves.flatMap(([name, curve], row) => {
+      const values = curve[part];
+      const line = Figures.line(fromOne(values), values, look(row), name);
+      if (!curve.best || !Figures.known(values[curve.best - 1])) return [line];
+      return [line, {
+        x: [curve.best], y: [values[curve.best - 1]], type: "scatter", mode: "markers", hoverinfo: "skip",
+        cliponaxis: false, marker: { size: 9, ...look(row), line: { color: colours.paper, width: 2 } },
+      }];
+    });
+    const arrays = curves.map(([, curve]) => curve[part]);
+    const items = curves.map(([name], row) => ({ text: name, y: Figures.last(arrays[row]), ...look(row) }));
+    const anyDot = curves.some(([, curve]) => curve.best);
     draw(id, traces, {
-      items: [], yName, yRange: Figures.range([[0], values]), integer: true, xTitle: "epoch (dot: the weights kept)",
-      xRange: wholeRange(values.length),
+      items: curves.length > 1 ? items : [], yName, yRange: Figures.range([[0], ...arrays]), integer: true,
+      xTitle: anyDot ? "epoch (dot: the weights kept)" : "epoch",
+      xRange: wholeRange(Math.max(...arrays.map((values) => values.length))),
     }, colours, `${yName} by epoch.`);
   }
 
   function drawAll() {
     drawExample();
-    if (!Object.keys(data.curves).length) return;
-    const { train, validation, best } = Object.values(data.curves)[0];
-    drawCurve("loss", train, "cross-entropy", best);
-    byId("held").hidden = !validation.length;
-    if (validation.length) drawCurve("held", validation, "share misclassified", best);
+    const curves = Object.values(data.curves);
+    if (!curves.length) return;
+    drawCurves("loss", "train", "cross-entropy");
+    byId("held").hidden = !curves.some((curve) => curve.validation.length);
+    if (!byId("held").hidden) drawCurves("held", "validation", "share misclassified");
   }
 
   options(byId("label"), labels.map((label) => [label, label]), state.label);

@@ -25,6 +25,8 @@ MOST_STEPS = 1_000
 MOST_CHANNELS = 12
 MANY_CLASSES = 16
 """Classes from which the cells of the confusion table are set close, so that it fits a screen."""
+CROWDED = 30
+"""Classes from which its numbers are set smaller, too, and its heads upright."""
 STRONG = 0.55
 """Share from which a cell is so dark that its number is set light."""
 SCORES = {
@@ -82,6 +84,8 @@ class ClassificationSummary(Summary):
     confusion: Confusion
     commonest: float | None
     """The accuracy of always predicting the commonest training class; None where training is not at hand."""
+    certainty: float
+    """The mean probability of the predicted classes."""
     examples: tuple[Example, ...]
     confused: tuple[ConfusedPair, ...] = ()
     """The commonest confusions first."""
@@ -157,6 +161,7 @@ class ClassificationSummary(Summary):
                 text.percent(confusion.accuracy),
                 f"of {quantity(int(confusion.counts.sum()), 'test case')}",
             ),
+            ("Mean certainty", text.percent(self.certainty), "probability of the predicted class"),
             ("Macro F1", f"{confusion.macro_f1:.3f}", "mean over classes"),
             *commonest,
             ("Hardest class", *(("none", "all cases were predicted right") if worst.recall == 1 else hardest)),
@@ -215,7 +220,7 @@ def _confusion_table(confusion: Confusion) -> str:
     return (
         f'<p class="subject" id="confusion-key">{words}</p>'
         '<div class="scroll" role="region" aria-label="Confusion table" aria-describedby="confusion-key" tabindex="0">'
-        f'<table class="confusion{" many" if len(names) > MANY_CLASSES else ""}">'
+        f'<table class="confusion{" many" * (len(names) > MANY_CLASSES)}{" crowded" * (len(names) > CROWDED)}">'
         f'<thead><tr><th scope="col">true class</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )

@@ -16,9 +16,9 @@ from rearview.models.features.quantiles import IntervalQuantiles
 from rearview.models.features.rocket import MultiRocket
 from rearview.models.features.shapelets import Shapelets
 
-Name = Literal["series", "differences", "hydra", "shapelets", "quantiles"]
+BlockName = Literal["series", "differences", "hydra", "shapelets", "quantiles"]
 """MultiRocket of the series and of its differences; groups of competing kernels; shapelets; interval quantiles."""
-KINDS: Mapping[Name, type[Features]] = {
+KINDS: Mapping[BlockName, type[Features]] = {
     "series": MultiRocket,
     "differences": MultiRocket,
     "hydra": Hydra,
@@ -50,7 +50,7 @@ SMALL = FeatureCounts(biases=84 * 4, groups=16, shapelets=640)
 class FeatureBlock:
     """A transform and the scale of its features."""
 
-    name: Name
+    name: BlockName
     transform: Features
     centre: Tensor
     """[feature]; 0 where features are not scaled here."""
@@ -103,7 +103,7 @@ class FeatureBlock:
 
 
 def draw_block(
-    name: Name,
+    name: BlockName,
     values: Float[Tensor, "case channel time"],
     codes: NDArray[np.int64],
     sizes: FeatureCounts,
@@ -126,7 +126,7 @@ def draw_block(
 
 def load_block(name: str, tensors: Mapping[str, Tensor]) -> FeatureBlock:
     """The block that `FeatureBlock.tensors` described, by the part of its tensors' names behind the prefix."""
-    known: Sequence[Name] = get_args(Name)
+    known: Sequence[BlockName] = get_args(BlockName)
     which = known[known.index(name)]
     parts = {key.removeprefix("transform."): tensor for key, tensor in tensors.items()}
     return FeatureBlock(which, KINDS[which].from_tensors(parts), tensors["centre"], tensors["spread"])

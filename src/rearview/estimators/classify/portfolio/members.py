@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rearview.data.cases.case_set import Cases
 from rearview.estimators.classify.fit import Fitted, network_logits
-from rearview.estimators.classify.portfolio.blocks import FeatureBlock, Name
+from rearview.estimators.classify.portfolio.blocks import BlockName, FeatureBlock
 from rearview.estimators.classify.portfolio.forest import Forest
 from rearview.estimators.classify.portfolio.ridge import Ridge
 from rearview.estimators.classify.portfolio.warping import warped_distances
@@ -35,10 +35,10 @@ class CaseSample:
     cases: Cases
     values: Float[Tensor, "case channel time"]
     """Scaled, without gaps, of one length."""
-    blocks: Mapping[Name, FeatureBlock]
-    computed: dict[Name, Tensor] = field(default_factory=dict)
+    blocks: Mapping[BlockName, FeatureBlock]
+    computed: dict[BlockName, Tensor] = field(default_factory=dict)
 
-    def features(self, names: tuple[Name, ...]) -> Float[Tensor, "case feature"]:
+    def features(self, names: tuple[BlockName, ...]) -> Float[Tensor, "case feature"]:
         """The features of some blocks, side by side."""
         for name in names:
             if name not in self.computed:
@@ -57,7 +57,7 @@ class Member(Protocol):
 class Linear:
     """A linear classifier of some blocks of features."""
 
-    blocks: tuple[Name, ...]
+    blocks: tuple[BlockName, ...]
     ridge: Ridge
 
     def decide(self, sample: CaseSample) -> Float[Tensor, "case class"]:
@@ -68,7 +68,7 @@ class Linear:
 class Trees:
     """A forest over one block of features."""
 
-    blocks: tuple[Name, ...]
+    blocks: tuple[BlockName, ...]
     forest: Forest
 
     def decide(self, sample: CaseSample) -> Float[Tensor, "case class"]:
@@ -102,17 +102,13 @@ def fit_neighbours(
     values: Float[Tensor, "case channel time"], codes: Int[Tensor, " case"], classes: int
 ) -> tuple[Neighbours, Float[Tensor, "case class"], float]:
     """(the classifier, answers to each case without it, the share of steps that a path may stray)."""
-    best: tuple[float, float, int, Tensor] | None = None
-    for share in BANDS:
-        band = max(1, round(share * values.shape[-1]))
+    bands = {share: max(1, round(share * values.shape[-1])) for share in BANDS}
+    left_out = {}
+    for share, band in bands.items():
         distances = warped_distances(values, values, band).fill_diagonal_(torch.inf)
-        left_out = nearest_by_class(distances, codes, classes)
-        right = float((left_out.argmax(1) == codes).float().mean())
-        if best is None or right > best[0]:
-            best = right, share, band, left_out
-    assert best is not None
-    _, share, band, left_out = best
-    return Neighbours(values, codes, torch.tensor(band), torch.tensor(classes)), left_out, share
+        left_out[share] = nearest_by_class(distances, codes, classes)
+    best = max(BANDS, key=lambda share: int((left_out[share].argmax(1) == codes).sum()))
+    return Neighbours(values, codes, torch.tensor(bands[best]), torch.tensor(classes)), left_out[best], best
 
 
 def nearest_by_class(

@@ -22,14 +22,21 @@ from rearview.data.panel import Finding
 from rearview.estimators import base
 from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.classify import fit as network_fit
-from rearview.estimators.classify.fit import Likelihoods, check_channels, code_classes, find_oddities, note_limits
+from rearview.estimators.classify.fit import (
+    Likelihoods,
+    check_channels,
+    choose_lookback,
+    code_classes,
+    find_oddities,
+    note_limits,
+)
 from rearview.estimators.classify.portfolio.blocks import (
     KINDS,
     LARGE,
     SMALL,
+    BlockName,
     FeatureBlock,
     FeatureCounts,
-    Name,
     draw_block,
 )
 from rearview.estimators.classify.portfolio.forest import MOST_CASES, grow_forest
@@ -44,11 +51,11 @@ from rearview.estimators.classify.portfolio.members import (
     log_shares,
     shorten,
 )
-from rearview.estimators.classify.portfolio.ridge import PENALTIES, Ridge, Streamed, fit_ridge
+from rearview.estimators.classify.portfolio.ridge import PENALTIES, Ridge, Streamed, fit_ridge, signed_targets
 from rearview.estimators.classify.portfolio.vote import Vote, fit_vote
 from rearview.estimators.classify.spec import NETWORK, ClassifySpec
 from rearview.models.features.rocket import SHORTEST
-from rearview.tasks.plan import GIVEN, Choice, Plan
+from rearview.tasks.plan import Choice, Plan
 
 MOST_EXACT = 3_000
 """Cases whose features are all held in memory."""
@@ -59,7 +66,7 @@ NETWORK_FOLDS = 3
 NETWORK_SETTINGS: Mapping[str, object] = {"depth": 1}
 NETWORK_TRAINING: Mapping[str, object] = {"epochs": 40, "learning_rate": 2e-3}
 """Smaller networks and fewer epochs than one alone has, as several are trained."""
-MOST_SHOWN = 2_500
+MOST_NETWORK_SERIES = 2_500
 """Cases times channels that networks are trained on, at most: with more it would take minutes on a CPU."""
 OWN_FEATURES = 600
 """Cases up to which one that is left out takes the shapelets cut from it along; beyond, they are too few to matter."""
@@ -71,10 +78,12 @@ MOST_SCALING = 1_000
 """Cases that the scale of features is taken from where not all of them are held in memory."""
 AT_ONCE = 256
 """Cases that are read together in prediction and where memory is short."""
+SUMMED_AT_ONCE = 1_024
+"""Cases whose products are added to sums together: with fewer, adding up takes longer than multiplying."""
 LEAST_WEIGHT = 0.01
 """Weight below which a member is left out of the vote: it would cost time and change next to nothing."""
-CONVOLUTIONS: tuple[Name, ...] = ("series", "differences", "hydra")
-SHAPELETS: tuple[Name, ...] = ("shapelets",)
+CONVOLUTIONS: tuple[BlockName, ...] = ("series", "differences", "hydra")
+SHAPELETS: tuple[BlockName, ...] = ("shapelets",)
 MEANING = {
     "convolutions": "MultiRocket's and Hydra's random convolutions, linear classifier",
     "shapelets": "pieces of training cases at several dilations, linear classifier",
@@ -117,7 +126,7 @@ class Portfolio:
     findings: tuple[Finding, ...]
     steps: int
     """Length that cases are stretched to."""
-    blocks: Mapping[Name, FeatureBlock]
+    blocks: Mapping[BlockName, FeatureBlock]
     members: Mapping[str, Member]
     """Those with a weight, in the order of the vote."""
     vote: Vote
@@ -236,7 +245,7 @@ class PreparedPortfolio:
             steps=fits.steps,
             blocks={name: block for name, block in fits.blocks.items() if name in needed},
             members=members,
-            vote=Vote(vote.factors[used], vote.weights[used]),
+            vote=vote.pick(used),
             standings=_rank(entries, vote, left_out, codes),
             interrupted=fits.interrupted,
             left_out=_vote_unseen(vote, left_out).numpy(),
@@ -251,11 +260,8 @@ class PreparedPortfolio:
 def prepare(cases: Cases, spec: ClassifySpec) -> PreparedPortfolio:
     """Check and scale the cases; a set that no classifier can learn from is refused."""
     classes, codes = code_classes(cases)
-    lookback = Choice(int(cases.lengths.max()), "the longest case to train on")
-    if spec.lookback is not None:
-        lookback = Choice(int(spec.lookback), GIVEN)
     base.resolve_device(spec.device)
-    return PreparedPortfolio(spec, cases, classes, codes, ChannelScaler.fit(cases), lookback)
+    return PreparedPortfolio(spec, cases, classes, codes, ChannelScaler.fit(cases), choose_lookback(cases, spec))
 
 
 def _rank(entries: list[FittedMember], vote: Vote, left_out: Tensor, codes: Tensor) -> tuple[Standing, ...]:
@@ -269,7 +275,7 @@ def _rank(entries: list[FittedMember], vote: Vote, left_out: Tensor, codes: Tens
 
     ranked = []
     for place, entry in enumerate(entries):
-        alone = Vote(vote.factors[place : place + 1], torch.ones(1, dtype=torch.float64))
+        alone = replace(vote.pick([place]), weights=torch.ones(1, dtype=torch.float64))
         likely = alone.combine(left_out[place : place + 1])
         likely[~left_out[place].isfinite().all(-1)] = torch.nan
         weight = float(vote.weights[place])
@@ -309,7 +315,7 @@ class MemberFits:
         number = min(FOLDS, len(self.cases)) if self.exact else max(FOLDS, -(-len(self.cases) // MOST_HELD))
         self.folds = draw_folds(self.codes, number, self._random(0))
         self.held = np.flatnonzero(self.folds == 0)
-        self.blocks: dict[Name, FeatureBlock] = {}
+        self.blocks: dict[BlockName, FeatureBlock] = {}
         self.sample = CaseSample(self.cases, self.values, self.blocks)
         self.interrupted = False
         self.entries = self._fit(session)
@@ -319,7 +325,7 @@ class MemberFits:
         """The number of folds, and what they are for."""
         number = int(self.folds.max()) + 1
         if self.exact:
-            return number, "each case is told by fits without its fold"
+            return number, "each case is classified by fits without its fold"
         return number, f"one of them, {len(self.held):,} cases, is held out to weigh the members by"
 
     def _fit(self, session: Session) -> list[FittedMember]:
@@ -344,7 +350,7 @@ class MemberFits:
                 entries.append(entry)
         return entries
 
-    def _linear(self, name: str, blocks: tuple[Name, ...]) -> FittedMember:
+    def _linear(self, name: str, blocks: tuple[BlockName, ...]) -> FittedMember:
         for block in blocks:
             self._draw(block, LARGE)
         sources = None
@@ -369,22 +375,18 @@ class MemberFits:
         others = torch.from_numpy(np.flatnonzero(self.folds != 0))
         held_features = torch.cat([self._features(blocks, some) for some in held.split(AT_ONCE)])
         sums = Streamed(held_features.shape[1], self.classes)
-        for some in others.split(AT_ONCE):
+        for some in others.split(SUMMED_AT_ONCE):
             sums.add(self._features(blocks, some), self.labels[some.to(self.device)])
         truth = self.labels[held.to(self.device)]
-        best: tuple[float, float, Tensor] | None = None
-        for penalty in PENALTIES[5::2]:
-            decisions = sums.solve(penalty).to(self.device).decide(held_features)
-            targets = 2 * torch.nn.functional.one_hot(truth, self.classes).to(decisions) - 1
-            error = float((decisions - targets).square().mean())
-            if best is None or error < best[0]:
-                best = error, penalty, decisions
-        assert best is not None
-        _, penalty, decisions = best
+        targets = signed_targets(truth, self.classes)
+        decided = {one: sums.solve(one).to(self.device).decide(held_features) for one in PENALTIES[5::2]}
+        penalty = min(decided, key=lambda one: float((decided[one] - targets).square().mean()))
         sums.add(held_features, truth)
         ridge: Ridge = sums.solve(penalty).to(self.device)
         reason = f"{held_features.shape[1]:,} features, penalty {penalty:g} by held-out cases"
-        return FittedMember("convolutions and shapelets", Linear(blocks, ridge), self._only_held(decisions), reason)
+        return FittedMember(
+            "convolutions and shapelets", Linear(blocks, ridge), self._only_held(decided[penalty]), reason
+        )
 
     def _trees(self) -> FittedMember:
         self._draw("quantiles", LARGE)
@@ -417,7 +419,7 @@ class MemberFits:
         """Networks that are each trained without one fold, which they answer for."""
         if not self.exact:
             return None
-        if self.device.type == "cpu" and len(self.cases) * self.cases.channels > MOST_SHOWN:
+        if self.device.type == "cpu" and len(self.cases) * self.cases.channels > MOST_NETWORK_SERIES:
             return None
         folds = self.folds % min(NETWORK_FOLDS, int(self.folds.max()) + 1)
         left_out = torch.full((len(self.cases), self.classes), torch.nan)
@@ -444,7 +446,7 @@ class MemberFits:
         reason = f"{len(fitted)} networks, each trained without one of {len(fitted)} folds"
         return FittedMember(NETWORK, Networks(tuple(fitted)), torch.log_softmax(left_out, dim=-1), reason)
 
-    def _draw(self, name: Name, sizes: FeatureCounts) -> None:
+    def _draw(self, name: BlockName, sizes: FeatureCounts) -> None:
         if name in self.blocks:
             return
         block = draw_block(name, self.values, self.codes, sizes, self._random(1 + list(KINDS).index(name)))
@@ -454,7 +456,7 @@ class MemberFits:
             block, _ = block.fit_scale(self.values[:: -(-len(self.values) // MOST_SCALING)])
         self.blocks[name] = block
 
-    def _features(self, names: tuple[Name, ...], some: Tensor) -> Tensor:
+    def _features(self, names: tuple[BlockName, ...], some: Tensor) -> Tensor:
         """The features of some cases, computed afresh."""
         values = self.values[some.to(self.device)]
         return torch.cat([self.blocks[name](values) for name in names], dim=1)

@@ -60,7 +60,7 @@ def fit_ridge(
 
     `sources` are the cases that features were cut from, -1 for none: where a case is left out, so are its features.
     """
-    targets = _targets(codes, classes)
+    targets = signed_targets(codes, classes)
     level, centre = targets.mean(0), features.mean(0)
     centred = features - centre
     products = (centred @ centred.T).double()
@@ -100,7 +100,7 @@ class _Decomposed:
 
     def leave_out(self, targets: Tensor, members: list[Tensor]) -> Tensor:
         """[penalty, case, class]: the answer to each case by the fit without its fold."""
-        found = []
+        by_penalty = []
         for penalty in PENALTIES:
             shrunk = self.values / (self.values + penalty)
             wrong = penalty * self.solve(penalty)
@@ -109,8 +109,8 @@ class _Decomposed:
                 rows = self.vectors[some]
                 unexplained = torch.eye(len(some)).to(rows) * (1 + ALONE) - (rows * shrunk) @ rows.T - 1 / len(targets)
                 answers[some] = targets[some] - torch.linalg.solve(unexplained, wrong[some])
-            found.append(answers)
-        return torch.stack(found)
+            by_penalty.append(answers)
+        return torch.stack(by_penalty)
 
 
 def _without_fold(products: Tensor, targets: Tensor, fold: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ class Streamed:
 
     def add(self, features: Float[Tensor, "case feature"], codes: Int[Tensor, " case"]) -> None:
         """Take in a portion of cases."""
-        targets = _targets(codes, self.classes)
+        targets = signed_targets(codes, self.classes)
         self.cases += len(features)
         self.products += (features.T @ features).cpu()
         self.sums += features.sum(0, dtype=torch.float64).cpu()
@@ -162,6 +162,6 @@ class Streamed:
         return Ridge(weights.float(), (level - mean @ weights).float())
 
 
-def _targets(codes: Tensor, classes: int) -> Float[Tensor, "case class"]:
+def signed_targets(codes: Tensor, classes: int) -> Float[Tensor, "case class"]:
     """+1 for a case's own class, -1 for the others."""
     return 2 * functional.one_hot(codes, classes).double() - 1
