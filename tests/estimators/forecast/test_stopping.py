@@ -32,3 +32,8 @@ def test_the_least_number_holds_for_short_epochs(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(base, "LEAST_STOPPING", 16)
     fitted = forecaster("dlinear", training={"epochs": 1, "windows_per_epoch": 2}).fit(wide(400)).fitted
     assert 9 <= fitted.windows["validation"] <= 16
+
+
+def test_a_training_cut_short_looks_at_no_more_windows_than_it_learns_from() -> None:
+    fitted = forecaster("dlinear", training={"batch": 4}).fit(wide(400), time_limit=1e-9).fitted
+    assert fitted.windows["validation"] <= 4

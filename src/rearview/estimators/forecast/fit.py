@@ -71,10 +71,14 @@ class Prepared:
         )
         order = torch.arange(len(source))
         a, b = len(cut.train), len(cut.train) + len(cut.validation)
-        stopping, fewer = base.thin_validation(order[a:b], self.plan, a)
-        training = self.training
+        training, most = self.training, None
         if training is not None and session.seconds is not None:
-            training = _shorten(training, a, session.seconds / self._time_update(source, order[:a]))
+            began = time.perf_counter()
+            an_update = self._time_update(source, order[:a])
+            left = session.seconds - (time.perf_counter() - began)
+            session, training = replace(session, seconds=left), _shorten(training, a, left / an_update)
+            most = None if training is self.training else training.windows_per_epoch
+        stopping, fewer = base.thin_validation(order[a:b], self.plan, a, most)
         history = base.train_network(self.network, self.task, source, order[:a], stopping, training, session)
         fitted = Fitted(
             spec=spec,
