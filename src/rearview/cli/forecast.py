@@ -1,5 +1,6 @@
 """The `forecast`, `predict` and `demo` commands."""
 
+import time
 from pathlib import Path
 
 from rearview.cli.command import command
@@ -51,6 +52,7 @@ def forecast(
         refit: Train afresh at every backtest window.
         future: File with the known inputs of the steps to forecast.
     """
+    started = time.perf_counter()
     from rearview.commands.run_files import default_folder
     from rearview.data.io.files import name_files
     from rearview.data.panel_reader import open_source
@@ -75,6 +77,7 @@ def forecast(
         time_limit=time_limit,
         quick=quick,
         threads=threads,
+        started=started,
     )
     return forecast_command(job, out or default_folder(file), again(), overwrite=overwrite)
 

@@ -77,6 +77,8 @@ class Job:
     """Without networks that train."""
     threads: int | None = None
     """Threads of the processor; None: all cores."""
+    started: float | None = None
+    """When the command began, on the clock of `time.perf_counter`; None: when the job is run."""
 
     def __post_init__(self) -> None:
         if self.time_limit is not None and not self.time_limit > 0:
@@ -208,7 +210,7 @@ def run(
 
     `say` receives what is to be printed, `stage` what runs at the moment and what is left.
     """
-    started = time.perf_counter()
+    started = time.perf_counter() if job.started is None else job.started
     with collect_warnings() as warnings:
         planned = plan(job, folder, progress=progress, say=say, stage=stage, started=started)
         if job.resume and not any(task.has_checkpoint() for task in planned.tasks):

@@ -42,6 +42,8 @@ AT_ONCE = 16
 """Series that the network which came trained is timed on: it reads many at once, and a single one would mislead."""
 FOR_TRAINING = 0.8
 """Share of the time left that networks may train for; the rest is for forecasts, pages and files."""
+END = 1.5
+"""Seconds of the processor for the forecast, page and files of a few series."""
 LEAST_TRAINING = 2.0
 """Seconds below which a network is not trained."""
 FOR_THE_END = 0.25
@@ -159,6 +161,7 @@ class Contest:
         elif seconds < LEAST_TRAINING:
             attempt.note = "no time left"
         if attempt.note:
+            options.say(f"{candidate.name}: left out, {attempt.note}")
             return
         session = options.session(f"{candidate.name}-backtest", seconds)
         kept = None
@@ -193,8 +196,9 @@ class Contest:
             options.say(f"{candidate.name}: left out, {attempt.note}")
 
     def _left(self) -> float:
-        """Seconds left beside the final forecasts of what was backtested."""
-        return self.options.left() - sum(one.forecast_seconds for one in self.attempts)
+        """Seconds left beside the final forecasts of what was backtested, the page and the files."""
+        end = self.options.slowness() * END
+        return self.options.left() - end - sum(one.forecast_seconds for one in self.attempts)
 
     def _plan_time(self, attempt: _Attempt) -> str:
         """Why there is no time for a model that does not train; empty: there is, and its forecast's is set aside."""
@@ -211,9 +215,7 @@ class Contest:
         final = share(once * (_count(self.panel) / _count(self.sample)))
         needed = start + share(once * self.windows) + final
         if once and needed > (left if first else left / 2):
-            note = f"about {needed:.0f} s, more than there is time for"
-            options.say(f"{candidate.name}: left out, {note}")
-            return note
+            return f"about {needed:.0f} s, more than there is time for"
         attempt.forecast_seconds = final
         return ""
 
@@ -299,8 +301,7 @@ class Contest:
             options.stage(f"{candidate.name} on all rows", [scored[n].candidate.name for n in networks if n != number])
             seconds = None
             if candidate.trains:
-                left = options.left() - sum(scored[n].forecast_seconds for n in used)
-                seconds = FOR_TRAINING * left / max(1, len(networks))
+                seconds = FOR_TRAINING * self._left() / max(1, len(networks))
                 networks.remove(number)
             late = seconds is not None and seconds < LEAST_TRAINING and any(scored[n].final is not None for n in used)
             try:
