@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -54,6 +55,8 @@ BREAKING = (RearviewError, ArithmeticError, LookupError, RuntimeError, ValueErro
 """What a candidate may break on while the others go on."""
 INTERRUPTED = "interrupted"
 """The note of a candidate that Ctrl-C left without a part."""
+LEAST_COMPARED = 3
+"""Windows from which on the last one is compared with those before it."""
 UNLIKE = 2.5
 """Last rows that change so many times more than those of the backtest are unlike them."""
 
@@ -282,7 +285,7 @@ class Contest:
             period=self.seasons[0] if self.seasons else 1,
             stretch=stretch,
             leaderboard=tuple(sorted(standings, key=lambda one: (-one.weight, one.loss is None, one.loss or 0.0))),
-            notes=self._notes(self.windows if backtests else 0, finals),
+            notes=(*self._notes(self.windows if backtests else 0, finals), *_compare_last_window(combined)),
             findings=tuple(dict.fromkeys(finding for one in finals for finding in one.findings)),
             interrupted=any(one.interrupted for one in finals) or any(one.note == INTERRUPTED for one in self.attempts),
         )
@@ -383,6 +386,25 @@ def _keep_targets(panel: Panel, every: int) -> Panel:
 def _share_work(seconds: float) -> float:
     """How long work of one process takes that several share where it is long."""
     return seconds if seconds < statistics.SHARING else seconds / (os.cpu_count() or 1)
+
+
+def _compare_last_window(test: Backtest | None) -> Iterator[str]:
+    """A note where the narrowest intervals asked for held in the windows before the last one, but not in that."""
+    if test is None or len(test.y) < LEAST_COMPARED or not test.intervals:
+        return
+    level = min(test.intervals)
+    low, high = test.intervals[level]
+    there = np.isfinite(test.y) & np.isfinite(low) & np.isfinite(high)
+    held = there & (low <= test.y) & (test.y <= high)
+    if not there[:-1].any() or not there[-1].any():
+        return
+    before, last = held[:-1].sum() / there[:-1].sum(), held[-1].sum() / there[-1].sum()
+    if last < min(before, level / 100) / 2:
+        yield (
+            f"The {level:g} % intervals held {100 * before:.0f} % of the time in the backtest windows before the last "
+            f"one, and {100 * last:.0f} % in that: the recent past is unlike what came before, so errors may be larger "
+            "and intervals too narrow."
+        )
 
 
 def _count_unlike(panel: Panel, horizon: int, season: int) -> int:
