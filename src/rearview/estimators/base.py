@@ -342,9 +342,7 @@ def training_settings(name: str, plan: Plan, seed: int) -> train.Settings | None
     return settings_from(train.Settings, "Training", {**values, "seed": seed})
 
 
-def thin_validation(
-    held: Tensor, plan: Plan, learned: int, most: int | None = None
-) -> tuple[Tensor, tuple[str, ...]]:
+def thin_validation(held: Tensor, plan: Plan, learned: int, most: int | None = None) -> tuple[Tensor, tuple[str, ...]]:
     """Space held-out windows evenly, no more than an epoch trains on: looking must not cost more than learning.
 
     `most` is the number of windows that an epoch of a training cut short trains on.

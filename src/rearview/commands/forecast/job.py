@@ -77,6 +77,8 @@ class Job:
     """Without networks that train."""
     threads: int | None = None
     """Threads of the processor; None: all cores."""
+    members: bool = False
+    """Whether forecast.csv holds the forecasts of a portfolio's members, too."""
     started: float | None = None
     """When the command began, on the clock of `time.perf_counter`; None: when the job is run."""
 

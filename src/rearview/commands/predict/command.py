@@ -37,12 +37,14 @@ def predict_command(
     what_if: str | Mapping[str, object] | None = None,
     page: Path | None = None,
     command: str = "",
+    members: bool = False,
 ) -> int:
     """Write what a saved model says of a file; `out` None: to standard output.
 
     A forecaster forecasts what follows its rows, a detector judges them, a classifier classifies its cases. `reading`
     says how what the file says is read, where it is not as in training. With `what_if`, another file of known inputs or
-    the values of some, forecasts as planned and as changed are written, and drawn on a `page` if it is named.
+    the values of some, forecasts as planned and as changed are written, and drawn on a `page` if it is named. With
+    `members` the forecasts of a portfolio's members are written, too.
     """
     began = time.perf_counter()
     if page is not None and what_if is None:
@@ -57,6 +59,8 @@ def predict_command(
         raise InputError(f"{model} {wrong}; give the folder of a saved model first, then the file of new rows.")
     model = find_model(model)
     kind = next((kind for kind in KINDS if (model / kind.manifest).is_file()), FORECASTER)
+    if kind is not FORECASTER and members:
+        raise UsageError(f"{model} holds a {kind.word}, not a portfolio that forecasts; leave --members out.")
     if kind is not FORECASTER and (future is not None or level or what_if is not None):
         raise UsageError(
             f"{model} holds a {kind.word}; --future, --what-if and --level are for a forecaster, leave them out."
@@ -71,7 +75,7 @@ def predict_command(
             forecaster.reading = forecaster.reading.override(reading)
         panel = _read_as_trained(forecaster, file)
         if what_if is None:
-            rows, columns, notes = _forecast(forecaster, panel, future, level)
+            rows, columns, notes = _forecast(forecaster, panel, future, level, members)
         else:
             made = forecaster.compare(panel, what_if, future=future)
             rows, columns = "forecast", what_if_frame(panel, made, layout=file_layout(panel.layout))
@@ -91,11 +95,12 @@ def predict_command(
 
 
 def _forecast(
-    forecaster: Forecaster, panel: Panel, future: str | None, level: tuple[float, ...]
+    forecaster: Forecaster, panel: Panel, future: str | None, level: tuple[float, ...], members: bool
 ) -> tuple[str, Columns, tuple[str, ...]]:
     """(what the rows are, the rows, what there is to know)."""
     forecasts, stamps = forecaster.forecast(panel, future=future, level=level or None)
-    columns = forecast_frame(panel, forecasts, stamps, forecaster.name, layout=file_layout(panel.layout))
+    layout = file_layout(panel.layout)
+    columns = forecast_frame(panel, forecasts, stamps, forecaster.name, layout=layout, members=members)
     return "forecast", columns, (*_warnings(panel), *forecasts.notes)
 
 
