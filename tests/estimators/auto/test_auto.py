@@ -207,6 +207,27 @@ def test_what_takes_longer_than_there_is_time_for_is_left_out(monkeypatch: pytes
     assert board["ets"].note == f"about {needed:.0f} s, more than there is time for"
 
 
+def test_a_backtest_that_took_far_longer_than_it_should_have_leaves_its_model_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = portfolio.Contest._revise_time
+
+    def slow(contest: portfolio.Contest, attempt: portfolio._Attempt, seconds: float) -> None:
+        plain(contest, attempt, 1e4 if attempt.candidate.name == "theta" else seconds)
+
+    monkeypatch.setattr(portfolio.Contest, "_revise_time", slow)
+    monkeypatch.setattr(portfolio, "MOST_BACKTESTED", 1)
+    monkeypatch.setattr(statistics, "NAMES", ("seasonal_naive", "theta"))
+    panel = Forecaster(horizon=HORIZON).read_to_fit(monthly(columns=5))
+    spec = Forecaster(horizon=HORIZON).spec
+    made = portfolio.fit(panel, spec, Options(time_limit=100_000, quick=True, windows=2))
+    assert {one.name: one for one in made.ensemble.leaderboard}["theta"].mase is not None
+    made = portfolio.fit(panel, spec, Options(time_limit=1000, quick=True, windows=2))
+    board = {one.name: one for one in made.ensemble.leaderboard}
+    needed = portfolio._share_work(1e4 / 2 * 5)
+    assert board["theta"].note == f"about {needed:.0f} s for all variables, more than there is time for"
+
+
 @pytest.mark.parametrize(
     ("rows", "seasons", "expected"),
     [(36, (12,), 20), (126, (12,), 24), (130, (52,), 52), (200, (52,), 104), (20, (), 9), (2900, (24, 720), 1024)],

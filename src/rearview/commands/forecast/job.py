@@ -417,7 +417,14 @@ class _AutoTask:
         forecaster = shared.forecaster(self._spec)
         made = portfolio.fit(shared.panel, forecaster.spec, self._options(left), shared.known_at)
         shared.stage(f"forecast of {self.name}", left)
-        return _portfolio_results(self.name, made, shared.forecast(forecaster, made.ensemble))
+        try:
+            final = shared.forecast(forecaster, made.ensemble)
+        except KeyboardInterrupt:
+            simpler = made.fall_back()
+            if simpler is None:
+                raise
+            made, final = simpler, shared.forecast(forecaster, simpler.ensemble)
+        return _portfolio_results(self.name, made, final)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
