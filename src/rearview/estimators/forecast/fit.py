@@ -120,7 +120,7 @@ class Prepared:
                 if on_gpu:
                     torch.cuda.synchronize()
                 seconds = time.perf_counter() - began
-        return OVERHEAD * seconds
+        return OVERHEAD * max(seconds, 1e-6)  # a coarse clock may see no time go by
 
     def _calibrate(self, fitted: Fitted, source: Source, order: Tensor) -> tuple[Residuals, tuple[str, ...]]:
         """Residuals of the windows set aside for it, or of some that trained, and a warning of that."""
