@@ -1,5 +1,7 @@
 """Which windows early stopping looks at: all, until there are more than an epoch trains on."""
 
+from pathlib import Path
+
 import pytest
 from samples import forecaster, wide
 
@@ -37,3 +39,14 @@ def test_the_least_number_holds_for_short_epochs(monkeypatch: pytest.MonkeyPatch
 def test_a_training_cut_short_looks_at_no_more_windows_than_it_learns_from() -> None:
     fitted = forecaster("dlinear", training={"batch": 4}).fit(wide(400), time_limit=1e-9).fitted
     assert fitted.windows["validation"] <= 4
+
+
+def test_a_training_cut_short_is_taken_up_again_however_much_time_there_is_then(tmp_path: Path) -> None:
+    kept = tmp_path / "checkpoint.safetensors"
+    first = forecaster("dlinear").fit(wide(400), time_limit=1e-9, checkpoint=kept).fitted
+    again = forecaster("dlinear").fit(wide(400), time_limit=1000, checkpoint=kept, resume=True).fitted
+    assert first.history is not None
+    assert again.history is not None
+    assert again.history.epochs[: len(first.history.epochs)] == first.history.epochs
+    assert again.history.ended == "epochs"
+    assert again.windows == first.windows

@@ -28,6 +28,7 @@ from rearview.tasks import plan as planning
 from rearview.tasks.conformal import Residuals
 from rearview.tasks.objectives import Forecast
 from rearview.tasks.plan import Plan
+from rearview.train.checkpoint import read_length
 
 MOST_RESIDUALS = 4_000_000  # 16 MiB: what a saved model carries for its intervals, at most
 TRAINING_RESIDUALS = 500  # training windows that stand in for calibration where nothing could be held out
@@ -77,7 +78,11 @@ class Prepared:
             an_update = self._time_update(source, order[:a])
             left = session.seconds - (time.perf_counter() - began)
             session, training = replace(session, seconds=left), _shorten(training, a, left / an_update)
-            most = None if training is self.training else training.windows_per_epoch
+            if session.resume and session.checkpoint is not None and session.checkpoint.exists():
+                # However fast the machine is today: the schedule is laid out over as many updates as when it began.
+                epochs, an_epoch = read_length(session.checkpoint)
+                training = replace(training, epochs=epochs, windows_per_epoch=an_epoch)
+            most = None if training == self.training else training.windows_per_epoch
         stopping, fewer = base.thin_validation(order[a:b], self.plan, a, most)
         history = base.train_network(self.network, self.task, source, order[:a], stopping, training, session)
         fitted = Fitted(
