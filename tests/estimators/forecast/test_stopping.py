@@ -6,6 +6,7 @@ import pytest
 from samples import forecaster, wide
 
 from rearview.estimators import base
+from rearview.estimators.forecast import fit
 from rearview.estimators.forecast.prediction import Fitted
 
 
@@ -50,3 +51,12 @@ def test_a_training_cut_short_is_taken_up_again_however_much_time_there_is_then(
     assert again.history.epochs[: len(first.history.epochs)] == first.history.epochs
     assert again.history.ended == "epochs"
     assert again.windows == first.windows
+
+
+def test_intervals_of_a_training_without_time_rest_on_fewer_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "TRAINING_RESIDUALS", 10)
+    free = forecaster("dlinear").fit(wide(400)).fitted
+    short = forecaster("dlinear").fit(wide(400), time_limit=1e-9).fitted
+    assert free.residuals is not None
+    assert short.residuals is not None
+    assert 5 <= short.residuals.sorted.shape[-1] <= 10 < free.residuals.sorted.shape[-1]
