@@ -11,7 +11,8 @@ environment of its own:
 
 | arms | need |
 |---|---|
-| auto, auto_quick, glance, patchtst, ets, theta, mstl, statistics_mean | rearview |
+| auto, auto_quick, glance, patchtst, itransformer, itransformer_prime, patchtst_mica | rearview |
+| ets, theta, mstl, statistics_mean | rearview |
 | lightgbm | mlforecast, lightgbm |
 | nhits, patchtst_nf | neuralforecast |
 | autogluon | autogluon.timeseries; without pretrained weights |
@@ -34,6 +35,12 @@ from _task_files import KINDS
 from _task_peers import LEVELS, Arm, autogluon, lightgbm, neuralforecast, read_cells, task_frame
 from _tasks import Floats, Task, fill_gaps, relative, score, seasonal_naive
 
+COUPLED = {
+    "itransformer": ("itransformer", None),
+    "itransformer_prime": ("itransformer", "prime"),
+    "patchtst_mica": ("patchtst", "mica"),
+}
+"""Arms that are networks which mix series, and their attention: the series of a task are the columns of one."""
 MEANS = {"statistics_mean": ("ets", "theta", "mstl")}
 """Arms that are the mean of other arms' quantiles."""
 
@@ -47,6 +54,7 @@ def arms(seconds: float, without: str = "") -> dict[str, Arm]:
         "auto": fitted("auto", False, seconds, without=without),
         "glance": fitted("glance", False, seconds),
         "patchtst": fitted("patchtst", False, seconds),
+        **{name: fitted(model, False, seconds, attention=own, together=True) for name, (model, own) in COUPLED.items()},
         "lightgbm": lightgbm,
         "nhits": neuralforecast("NHITS", seconds),
         "patchtst_nf": neuralforecast("PatchTST", seconds),
@@ -54,7 +62,7 @@ def arms(seconds: float, without: str = "") -> dict[str, Arm]:
     }
 
 
-def fitted(model: str, quick: bool, seconds: float, device: str = "auto", without: str = "") -> Arm:
+def fitted(model: str, quick: bool, seconds: float, device: str = "auto", without: str = "", **options: object) -> Arm:
     """A forecaster of rearview, fitted before the first window; a portfolio without a member that is named."""
 
     def run(task: Task) -> Floats:
@@ -70,7 +78,7 @@ def fitted(model: str, quick: bool, seconds: float, device: str = "auto", withou
         from rearview import Forecaster
 
         result = np.empty(task.shape)
-        forecaster = Forecaster(model=model, horizon=task.horizon, level=LEVELS, device=device)
+        forecaster = Forecaster(model=model, horizon=task.horizon, level=LEVELS, device=device, **options)
         for window in range(task.windows):
             frame = task_frame(task, window)
             if not window:

@@ -296,3 +296,11 @@ def test_names_that_are_no_text_and_names_of_full_length(
     assert "b\\udcffd.csv has a name that is no text in UTF-8" in capsys.readouterr().err
     assert main(["forecast", long, *asked]) == 0
     assert (tmp_path / f"rearview-{'n' * 200}" / "forecast.csv").exists()
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
+def test_threads_that_wait_do_not_spin_unless_told_to(given: dict[str, str], expected: str) -> None:
+    inherited = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    told = [sys.executable, "-c", "import os, rearview; print(os.environ['OMP_WAIT_POLICY'])"]
+    done = subprocess.run(told, env={**inherited, **given}, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == expected

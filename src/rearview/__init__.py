@@ -10,6 +10,7 @@
 Nothing heavy is imported until it is used: `import rearview` costs neither torch nor a data frame library.
 """
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from rearview.estimators.forecast.forecaster import Forecaster, forecast
 
 __version__ = "0.1.0"
+
+# Threads that wait must not spin: on a busy machine that takes ten times as long. Read when torch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("KMP_BLOCKTIME", "0")
 
 _MODULES = ("attention", "data", "models")
 _ESTIMATORS = {

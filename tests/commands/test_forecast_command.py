@@ -330,6 +330,54 @@ def test_an_interrupted_portfolio_says_so_and_is_taken_up_again(
     assert "no checkpoint" not in capsys.readouterr().out
 
 
+def test_a_forecast_that_is_cut_off_is_that_of_the_cheapest_member(
+    sales: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rearview.estimators.auto.ensemble import Ensemble
+
+    plain: Any = Ensemble.predict
+    asked = ["forecast", str(sales), "--out", str(tmp_path / "out"), "--horizon", "5", "--windows", "2", "--quick"]
+
+    def stopping(ensemble: Any, *rest: Any) -> Any:
+        if [member.name for member in ensemble.members] != ["seasonal_naive"]:
+            raise KeyboardInterrupt
+        return plain(ensemble, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ensemble, "predict", stopping)
+        assert main(asked) == 130
+    said = capsys.readouterr().out
+    assert "The forecast is that of seasonal_naive." in said
+    assert "--resume takes the run up again" in said
+    facts = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert facts["interrupted"] is True
+    assert [one["name"] for one in facts["models"]["auto"]["leaderboard"] if one["weight"]] == ["seasonal_naive"]
+    assert main([*asked, "--resume"]) == 0
+    assert "The forecast is that of seasonal_naive." not in capsys.readouterr().out
+
+
+def test_members_are_on_the_page_and_on_request_in_the_files(
+    sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    asked = ["forecast", str(sales), "--out", str(out), "--horizon", "5", "--windows", "2", "--quick"]
+    assert main([*asked, "--members"]) == 0
+    board = json.loads((out / "run.json").read_text())["models"]["auto"]["leaderboard"]
+    members = [one["name"] for one in board if one["weight"]]
+    assert members
+    bounds = [f"auto-{side}-{level}" for level in (80, 95) for side in ("lo", "hi")]
+    assert header(out / "forecast.csv")[2:] == ["auto", *bounds, *members]
+    capsys.readouterr()
+    assert main(["predict", str(out), str(sales), "--members"]) == 0
+    assert capsys.readouterr().out == (out / "forecast.csv").read_text()
+    data = (out / "report.html").read_text().split('id="report-data">')[1].split("</script>")[0]
+    drawn = json.loads(data)
+    assert drawn["members"] == members
+    assert all(set(members) < set(series["forecast"]["models"]) for series in drawn["series"])
+    assert main(asked) == 0
+    assert header(out / "forecast.csv")[2:] == ["auto", *bounds]
+
+
 def test_resume_without_a_checkpoint_is_said(sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert forecast(sales, tmp_path / "out", "--model", "dlinear", "--resume") == 0
     assert "no checkpoint of this run to resume" in capsys.readouterr().out

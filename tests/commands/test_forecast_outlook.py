@@ -52,6 +52,15 @@ def test_short_data_is_compared_with_its_last_steps_and_may_lack_intervals(tmp_p
     assert words == "Load kW will likely be about 4.25 a day over the next 5 days; in the last 5 days it was 3.60."
 
 
+def test_names_without_a_letter_are_told_from_numbers(tmp_path: Path):
+    wave = np.arange(40) % 4
+    panel = read_panel(write(tmp_path / "a.csv", {"2": 10 + wave, "7": 20 + wave}, "2024-01-01"), ReadOptions())
+    words, _ = words_of(panel, np.stack([np.full(4, 12.65), np.full(4, 19.35)])[None], 1.0)
+    assert (
+        words == "Over the next 4 days, '2' will be about 10 % higher than in the last 4 days and '7' about 10 % lower."
+    )
+
+
 def test_a_few_columns_are_named_with_where_they_go(tmp_path: Path):
     wave = np.arange(40) % 4
     columns = {"up": 10 + wave, "down": 20 + wave, "still": 30 + wave}

@@ -35,6 +35,14 @@ def test_a_simpler_model_that_does_better_is_named() -> None:
     assert said.endswith("seasonal_naive does better (MASE 1): use it with --model seasonal_naive.")
 
 
+def test_a_portfolio_is_never_told_to_run_again_with_one_of_its_members() -> None:
+    said = verdict((scored("auto", 1.2), NAIVE), 5, 24)
+    assert said == (
+        "auto does not beat the seasonal naive forecast: MASE 1.2 against 1, 20 % higher, "
+        "over 5 backtest windows of 24 steps."
+    )
+
+
 def test_intervals_that_did_not_hold_are_called_out() -> None:
     said = verdict((scored("patchtst", 0.5, coverage=0.54), NAIVE), 5, 24)
     assert said.endswith("The 95 % intervals of patchtst held only 54 % of the time: do not rely on them.")

@@ -3,12 +3,14 @@
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from opened_page import open_page
 
+from rearview.estimators.auto.ensemble import Standing
 from rearview.report.common.page import write
 from rearview.report.forecast.page import ForecastSummary
 
@@ -181,6 +183,18 @@ def test_model_window_measure_and_history_redraw(driver: Any, pages: dict[str, P
     recent = page.run(start)
     page.run("document.getElementById('whole-history').click()")
     assert page.run(start) < recent
+    page.check()
+
+
+def test_members_are_thin_lines_behind_the_forecast_that_leads(driver: Any, tmp_path: Path, seven: ForecastSummary):
+    board = (Standing("dlinear", "", 0.9, 0.2, 0.6, 1.0), Standing("seasonal_naive", "", 1.0, 0.3, 0.0, 1.0))
+    page = Opened(driver, write(tmp_path / "members.html", replace(seven, candidates=board)), 1400)
+    widths = "return document.getElementById('forecast-plot').data.filter((one) => one.name).map((one) => [one.name, "
+    assert dict(page.run(widths + "one.line.width])")) == {"dlinear": 1, "history": 1.4, "patchtst": 1.75}
+    assert "Thin lines: what patchtst is the weighted mean of." in page.field("forecast-subject").text
+    page.select("model", "dlinear")
+    assert page.drawn("forecast-plot", "patchtst") == []
+    assert "Thin" not in page.field("forecast-subject").text
     page.check()
 
 

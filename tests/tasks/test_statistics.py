@@ -1,5 +1,10 @@
 """Statistical models forecast each series, alone or by several processes, and fall back on the naive forecast."""
 
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -58,6 +63,30 @@ def test_processes_share_the_series_and_say_the_same(monkeypatch: pytest.MonkeyP
     pasts = [monthly(seed, 40 + seed) for seed in range(6)]
     alone, _ = fit_and_forecast("theta", pasts, 3, (12,), LEVELS)
     shared, failed = fit_and_forecast("theta", pasts, 3, (12,), LEVELS, workers=2)
+    assert failed == 0
+    for one, other in zip(alone, shared, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_machines_of_ray_share_them_where_it_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[int] = []
+
+    def remote(function: Callable[..., Any]) -> SimpleNamespace:
+        def run(name: Name, part: list[np.ndarray], *rest: Any) -> Any:
+            parts.append(len(part))
+            return function(name, part, *rest)
+
+        return SimpleNamespace(remote=run)
+
+    ray = SimpleNamespace(
+        is_initialized=lambda: True, cluster_resources=lambda: {"CPU": 3.0}, remote=remote, get=lambda made: made
+    )
+    monkeypatch.setattr(statistics, "SHARING", 0.0)
+    pasts = [monthly(seed, 40 + seed) for seed in range(8)]
+    alone, _ = fit_and_forecast("theta", pasts, 3, (12,), LEVELS)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    shared, failed = fit_and_forecast("theta", pasts, 3, (12,), LEVELS, workers=2)
+    assert parts == [2, 2, 1]  # of the five that are left when the first three have been timed
     assert failed == 0
     for one, other in zip(alone, shared, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -47,6 +47,12 @@ def test_training_is_the_plain_loop_of_a_textbook() -> None:
     assert (history.steps, history.windows, history.ended, history.best_epoch) == (15, 3 * WINDOWS, "epochs", None)
 
 
+@pytest.mark.parametrize("batch", [WINDOWS, 7])
+def test_training_ends_when_its_time_is_up_with_the_weights_of_its_first_epoch(batch: int) -> None:
+    history = fit(network(), train.Settings(epochs=50, batch=batch), seconds=1e-9)
+    assert (history.ended, len(history.epochs), history.best_epoch) == ("time", 1, 1)
+
+
 def test_one_seed_is_one_result_and_another_seed_another() -> None:
     first, again, other = network(), network(), network()
     settings = train.Settings(epochs=4, batch=7, windows_per_epoch=31)

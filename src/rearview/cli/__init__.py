@@ -36,9 +36,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if argv is None else argv)
     tokens = [token for token in given if token != DEBUG]
-    # Threads that wait must not spin: on a busy machine that takes ten times as long. Read when torch is imported.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("KMP_BLOCKTIME", "0")
     called.set(tuple(token for token in tokens if token not in {"--resume", *EVERY_FLAG}))
     try:
         # The parser takes a dash for an option; as a path it stands for standard input, and for output behind --out.

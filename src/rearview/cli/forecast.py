@@ -1,5 +1,6 @@
 """The `forecast`, `predict` and `demo` commands."""
 
+import time
 from pathlib import Path
 
 from rearview.cli.command import command
@@ -23,6 +24,7 @@ def forecast(
     time_limit: float | None = None,
     quick: bool = False,
     threads: int | None = None,
+    members: bool = False,
     out: Out = None,
     overwrite: Overwrite = False,
     resume: bool = False,
@@ -44,6 +46,7 @@ def forecast(
         quick: Nothing that trains on the file: statistics, linear models, and the network that came with its weights,
             where this build has them; seconds instead of minutes.
         threads: Threads of the processor to use; default: all cores.
+        members: Write the forecasts of the members of auto to forecast.csv, too, each in a column of its name.
         out: Folder for forecast.csv, backtest.csv, model/, report.html, summary.md and run.json; default:
             rearview-FILE.
         resume: Take up a run that was cut off, from its checkpoints in the out folder.
@@ -51,6 +54,7 @@ def forecast(
         refit: Train afresh at every backtest window.
         future: File with the known inputs of the steps to forecast.
     """
+    started = time.perf_counter()
     from rearview.commands.run_files import default_folder
     from rearview.data.io.files import name_files
     from rearview.data.panel_reader import open_source
@@ -75,6 +79,8 @@ def forecast(
         time_limit=time_limit,
         quick=quick,
         threads=threads,
+        members=members,
+        started=started,
     )
     return forecast_command(job, out or default_folder(file), command_line(), overwrite=overwrite)
 
@@ -91,6 +97,7 @@ def predict(
     what_if: str | None = None,
     page: Out = None,
     level: str = "",
+    members: bool = False,
     out: Out = None,
     device: str = "auto",
 ) -> int:
@@ -107,6 +114,7 @@ def predict(
             changed are written, and their difference.
         page: HTML page that draws what the change makes.
         level: Levels of the intervals in percent, by commas; default: those of the model.
+        members: Write the forecasts of a portfolio's members, too, each in a column of its name.
         out: CSV to write; default: standard output.
         device: auto, cpu or cuda.
     """
@@ -128,6 +136,7 @@ def predict(
         what_if=changed,
         page=page,
         command=command_line(),
+        members=members,
     )
 
 

@@ -342,10 +342,13 @@ def training_settings(name: str, plan: Plan, seed: int) -> train.Settings | None
     return settings_from(train.Settings, "Training", {**values, "seed": seed})
 
 
-def thin_validation(held: Tensor, plan: Plan, learned: int) -> tuple[Tensor, tuple[str, ...]]:
-    """Space held-out windows evenly, no more than an epoch trains on: looking must not cost more than learning."""
+def thin_validation(held: Tensor, plan: Plan, learned: int, most: int | None = None) -> tuple[Tensor, tuple[str, ...]]:
+    """Space held-out windows evenly, no more than an epoch trains on: looking must not cost more than learning.
+
+    `most` is the number of windows that an epoch of a training cut short trains on.
+    """
     epoch = plan.training.get("windows_per_epoch")
-    most = max(LEAST_STOPPING, learned if epoch is None else cast(int | None, epoch.value) or learned)
+    most = most or max(LEAST_STOPPING, learned if epoch is None else cast(int | None, epoch.value) or learned)
     if len(held) <= most:
         return held, ()
     some = held[:: -(-len(held) // most)]

@@ -112,7 +112,20 @@ def _share(
     levels: tuple[float, ...],
     workers: int,
 ) -> tuple[list[Array], int]:
-    """The same by several processes: plain ones, so that a caller's script needs no guard around its main part."""
+    """The same by several processes: plain ones, so that a caller's script needs no guard around its main part.
+
+    Where the caller has started Ray, its machines share the work.
+    """
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        workers = max(workers, int(ray.cluster_resources().get("CPU", 0)))
+        task = ray.remote(fit_and_forecast)
+        parts = [list(pasts[worker::workers]) for worker in range(min(workers, len(pasts)))]
+        made = ray.get([task.remote(model, part, horizon, seasons, levels) for part in parts])
+        spread: list[Array] = [np.empty(0)] * len(pasts)
+        for worker, (some, _) in enumerate(made):
+            spread[worker :: len(parts)] = some
+        return spread, sum(count for _, count in made)
     settings = json.dumps({"model": model, "horizon": horizon, "seasons": seasons, "levels": levels})
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with TemporaryDirectory() as folder:

@@ -164,6 +164,12 @@ def load(path: Path, run: Facts, model: nn.Module, optimiser: torch.optim.Optimi
     return Snapshot(standing, facts["position"], facts["seconds"], facts["epoch_seconds"], made_with)
 
 
+def read_length(path: Path) -> tuple[int, int | None]:
+    """How long the training of a checkpoint is: its `epochs` and `windows_per_epoch`."""
+    saved = read(path)[1]["run"]["settings"]
+    return int(saved["epochs"]), saved["windows_per_epoch"]
+
+
 def _made_with(device: torch.device) -> Facts:
     return {"device": device.type, "threads": torch.get_num_threads(), "torch": torch.__version__}
 

@@ -94,6 +94,8 @@ class _Run(Generic[Batch]):
     seconds: float | None = None
 
     def __post_init__(self) -> None:
+        # Before the optimiser is built, for which torch loads its compiler.
+        self.until = math.inf if self.seconds is None else time.perf_counter() + self.seconds
         model, task, source, settings = self.model, self.task, self.source, self.settings
         self.device = device_of(model)
         self.train = self.train.cpu()
@@ -121,7 +123,6 @@ class _Run(Generic[Batch]):
         self.place = (1, 0)
         # Moved into the past by what earlier sessions of a resumed run took.
         self.started = self.epoch_started = time.perf_counter()
-        self.until = math.inf if self.seconds is None else self.started + self.seconds
         self.late = False
 
     def restore(self, path: Path) -> None:
@@ -153,9 +154,10 @@ class _Run(Generic[Batch]):
                 self.optimiser.zero_grad()
                 while self.standing.ended is None and not self.late:
                     epoch = len(self.standing.epochs) + 1
-                    self.late = not self._visit(epoch)
-                    if not self.late or epoch == 1:
+                    whole = self._visit(epoch)
+                    if whole or epoch == 1:
                         self._close(epoch)
+                    self.late = time.perf_counter() > self.until
                 self._settle()
             except KeyboardInterrupt:
                 # Whatever epochs have settled stands; a second Ctrl-C, in here, goes through.

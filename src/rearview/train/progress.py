@@ -124,10 +124,12 @@ class JobLine(Line):
         clock: Callable[[], float] = time.monotonic,
         *,
         log: bool = False,
+        spent: float = 0.0,
     ) -> None:
         super().__init__(stream, clock, log=log)
         self.limit = limit
-        self.job_started = self.said = self.clock()
+        self.said = self.clock()
+        self.job_started = self.said - spent  # what the job took before there was a line
         self.doing = self.detail = ""
         self.left: tuple[str, ...] = ()
         self._lock = threading.RLock()

@@ -207,6 +207,27 @@ def test_what_takes_longer_than_there_is_time_for_is_left_out(monkeypatch: pytes
     assert board["ets"].note == f"about {needed:.0f} s, more than there is time for"
 
 
+def test_a_backtest_that_took_far_longer_than_it_should_have_leaves_its_model_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = portfolio.Contest._revise_time
+
+    def slow(contest: portfolio.Contest, attempt: portfolio._Attempt, seconds: float) -> None:
+        plain(contest, attempt, 1e4 if attempt.candidate.name == "theta" else seconds)
+
+    monkeypatch.setattr(portfolio.Contest, "_revise_time", slow)
+    monkeypatch.setattr(portfolio, "MOST_BACKTESTED", 1)
+    monkeypatch.setattr(statistics, "NAMES", ("seasonal_naive", "theta"))
+    panel = Forecaster(horizon=HORIZON).read_to_fit(monthly(columns=5))
+    spec = Forecaster(horizon=HORIZON).spec
+    made = portfolio.fit(panel, spec, Options(time_limit=100_000, quick=True, windows=2))
+    assert {one.name: one for one in made.ensemble.leaderboard}["theta"].mase is not None
+    made = portfolio.fit(panel, spec, Options(time_limit=1000, quick=True, windows=2))
+    board = {one.name: one for one in made.ensemble.leaderboard}
+    needed = portfolio._share_work(1e4 / 2 * 5)
+    assert board["theta"].note == f"about {needed:.0f} s for all variables, more than there is time for"
+
+
 @pytest.mark.parametrize(
     ("rows", "seasons", "expected"),
     [(36, (12,), 20), (126, (12,), 24), (130, (52,), 52), (200, (52,), 104), (20, (), 9), (2900, (24, 720), 1024)],
@@ -325,6 +346,45 @@ def test_last_rows_unlike_the_backtest_are_warned_of() -> None:
 
 
 @pytest.mark.usefixtures("glance_weights", "_few_members")
+def test_intervals_that_fail_in_the_last_window_alone_are_warned_of() -> None:
+    frame = monthly(120)
+    calm = " ".join(quick(frame).fitted.notes)
+    frame.loc[120 - HORIZON :, "c0"] += 60.0
+    [note] = [one for one in quick(frame).fitted.notes if "in the backtest windows before the last" in one]
+    assert "in that: the recent past is unlike what came before" in note
+    assert "unlike what came before" not in calm
+
+
+@pytest.mark.parametrize("frame", [monthly(72, 2), shops()], ids=["wide", "long"])
+def test_members_stand_beside_the_forecast_on_request(frame: pd.DataFrame) -> None:
+    forecaster = quick(frame)
+    made, plain = forecaster.predict(members=True), forecaster.predict()
+    pd.testing.assert_frame_equal(made[plain.columns], plain)
+    board = forecaster.leaderboard()
+    members = [name for name, weight in zip(board["model"], board["weight"], strict=True) if weight > 0]
+    assert len(members) > 1
+    wide = "unique_id" not in frame
+    beside = [f"{column}-{name}" for column in ("c0", "c1") for name in members] if wide else members
+    assert [name for name in made.columns if name not in plain.columns] == beside
+    points = made[[f"c0-{name}" for name in members] if wide else members].to_numpy()
+    answer = made["c0" if wide else "auto"].to_numpy()
+    assert (points.min(axis=1) <= answer + 1e-9).all()
+    assert (answer <= points.max(axis=1) + 1e-9).all()
+
+
+def test_a_member_alone_stands_in_its_column_once() -> None:
+    forecaster = quick(monthly(), model="ets")
+    assert list(forecaster.predict(members=True).columns) == list(forecaster.predict().columns)
+
+
+def test_rows_that_one_member_does_not_read_are_no_note_of_the_forecast() -> None:
+    noisy = 100 + 10 * np.sin(2 * np.pi * np.arange(400) / 7) + np.random.default_rng(0).normal(0, 5, 400)
+    forecaster = quick(pd.DataFrame({"day": pd.date_range("2020-01-01", periods=400), "y": noisy}))
+    forecasts, _ = forecaster.forecast(forecaster.tail)
+    assert "glance_near" in forecasts.members
+    assert not any("rows alone" in note for note in forecasts.notes)
+
+
 def test_cross_validation_fits_the_portfolio_before_the_first_cutoff(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     made = Forecaster(horizon=3, model="auto").cross_validation(monthly(36), n_windows=2)

@@ -1,6 +1,7 @@
 """The `forecast` command as a person sees it in a terminal."""
 
 import math
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +46,8 @@ def forecast_into(folder: OutputFolder, job: Job, command: str) -> int:
     replaced = None if job.resume else describe_replaced(out)
     if replaced is not None:
         console.print(replaced)
-    with JobLine(job.limit, progress_stream(), log=output.get().verbose) as line:
+    spent = 0.0 if job.started is None else time.perf_counter() - job.started
+    with JobLine(job.limit, progress_stream(), log=output.get().verbose, spent=spent) as line:
 
         def say(sentence: str) -> None:
             line.wipe()

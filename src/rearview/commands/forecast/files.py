@@ -31,7 +31,9 @@ def forecast_columns(outcome: Outcome) -> Columns:
     """The forecasts of all models that were asked for, side by side."""
     layout, forecasts = file_layout(outcome.panel.layout), dict[str, Any]()
     for name, final in outcome.finals.items():
-        forecasts |= forecast_frame(outcome.panel, final.forecasts, final.stamps, name, layout=layout)
+        forecasts |= forecast_frame(
+            outcome.panel, final.forecasts, final.stamps, name, layout=layout, members=outcome.job.members
+        )
     return forecasts
 
 

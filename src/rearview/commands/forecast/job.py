@@ -86,6 +86,10 @@ class Job:
     """Without networks that train."""
     threads: int | None = None
     """Threads of the processor; None: all cores."""
+    members: bool = False
+    """Whether forecast.csv holds the forecasts of a portfolio's members, too."""
+    started: float | None = None
+    """When the command began, on the clock of `time.perf_counter`; None: when the job is run."""
 
     def __post_init__(self) -> None:
         if self.time_limit is not None and not self.time_limit > 0:
@@ -207,7 +211,7 @@ class Planned:
 
 def run(job: Job, folder: Path, listener: Listener) -> Outcome:
     """Do the job; checkpoints lie in `folder` while it runs, so that it can be resumed."""
-    started = time.perf_counter()
+    started = time.perf_counter() if job.started is None else job.started
     with collect_warnings() as warnings:
         planned = plan(job, folder, listener, started)
         if job.resume and not any(task.has_checkpoint() for task in planned.tasks):
@@ -402,7 +406,14 @@ class _AutoTask:
         forecaster = shared.forecaster(self._spec)
         made = portfolio.fit(shared.panel, forecaster.spec, self._options(left), shared.known_at)
         shared.listener.stage(f"forecast of {self.name}", left)
-        return _portfolio_results(self.name, made, shared.forecast(forecaster, made.ensemble))
+        try:
+            final = shared.forecast(forecaster, made.ensemble)
+        except KeyboardInterrupt:
+            simpler = made.fall_back()
+            if simpler is None:
+                raise
+            made, final = simpler, shared.forecast(forecaster, simpler.ensemble)
+        return _portfolio_results(self.name, made, final)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

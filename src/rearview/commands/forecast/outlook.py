@@ -64,7 +64,9 @@ def look_out(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Outlook
     several = f"{len(looks):,} series"
     if same_unit and (measured := measure_name(panel)):
         several = f"{measured} of {several}"
-    return _together(variables(panel), looks, steps, shared, several, same_unit=same_unit), tuple(looks)
+    # A column called 2 would read as a number.
+    names = tuple(name if any(map(str.isalpha, name)) else f"{name!r}" for name in variables(panel))
+    return _together(names, looks, steps, shared, several, same_unit=same_unit), tuple(looks)
 
 
 def describe_error(outcome: Outcome, lead: str) -> str:

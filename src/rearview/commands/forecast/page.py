@@ -125,7 +125,11 @@ def _series_views(outcome: Outcome, lead: str | None, looks: tuple[views.Outlook
         ahead = panel.stamps[:0] if final is None else final.stamps[series]
         here = {model: found[name] for model, found in places.items() if name in found}
         view = series_view(panel, place, rows, forecasts, ahead)
-        view = replace(view, backtest=_windows(outcome, here))
+        members = {member: mean for one in forecasts.values() for member, mean in one.members.items()}
+        own = view.forecast.models
+        drawn = {member: _prediction(mean, {}, place) for member, mean in members.items() if member not in own}
+        with_members = replace(view.forecast, models={**own, **drawn})
+        view = replace(view, forecast=with_members, backtest=_windows(outcome, here))
         if final is not None:
             end = int(panel.offsets[series + 1])
             inputs = known_inputs(panel, known, series, slice(end - len(view.values), end))

@@ -6,6 +6,7 @@ import numpy as np
 
 from rearview.core.wording import quantity
 from rearview.estimators.forecast.backtest import Scores
+from rearview.estimators.forecast.spec import AUTO
 
 TOLERATED = 0.1
 """How far below its level an interval's coverage may fall before the verdict says so."""
@@ -57,7 +58,8 @@ def verdict(
     simpler = min(
         (result for result in results if result.baseline), key=lambda result: errors[result.name], default=None
     )
-    if simpler is not None and errors[simpler.name] < (1 - LEVEL) * ours:
+    # A portfolio has the naive forecast among its candidates, and has weighed it.
+    if simpler is not None and best.name != AUTO and errors[simpler.name] < (1 - LEVEL) * ours:
         error = errors[simpler.name]
         sentences.append(
             f"{simpler.name} does better ({metric.upper()} {error:.3g}): use it with --model {simpler.name}"

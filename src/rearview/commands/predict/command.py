@@ -37,12 +37,14 @@ def predict_command(
     what_if: str | Mapping[str, object] | None = None,
     page: Path | None = None,
     command: str = "",
+    members: bool = False,
 ) -> int:
     """Write what a saved model says of a file; `out` None: to standard output.
 
     A forecaster forecasts what follows its rows, a detector judges them, a classifier classifies its cases. `reading`
     says how what the file says is read, where it is not as in training. With `what_if`, another file of known inputs or
-    the values of some, forecasts as planned and as changed are written, and drawn on a `page` if it is named.
+    the values of some, forecasts as planned and as changed are written, and drawn on a `page` if it is named. With
+    `members` the forecasts of a portfolio's members are written, too.
     """
     began = time.perf_counter()
     if page is not None and what_if is None:
@@ -57,6 +59,8 @@ def predict_command(
         raise InputError(f"{model} {wrong}; give the folder of a saved model first, then the file of new rows.")
     model = find_model(model)
     kind = next((kind for kind in KINDS if (model / kind.manifest).is_file()), FORECASTER)
+    if kind is not FORECASTER and members:
+        raise UsageError(f"{model} holds a {kind.word}, not a portfolio that forecasts; leave --members out.")
     if kind is not FORECASTER and (future is not None or level or what_if is not None):
         raise UsageError(
             f"{model} holds a {kind.word}; --future, --what-if and --level are for a forecaster, leave them out."
@@ -73,7 +77,7 @@ def predict_command(
         rows, layout = "forecast", file_layout(panel.layout)
         if what_if is None:
             forecasts, stamps = forecaster.forecast(panel, future=future, level=level or None)
-            columns = forecast_frame(panel, forecasts, stamps, forecaster.name, layout=layout)
+            columns = forecast_frame(panel, forecasts, stamps, forecaster.name, layout=layout, members=members)
             notes = (*_warnings(panel), *forecasts.notes)
         else:
             made = forecaster.compare(panel, what_if, future=future)

@@ -15,6 +15,7 @@ from rearview.estimators.forecast.prediction import Fitted
 from rearview.estimators.forecast.predictor import Array, Bounds, Forecasts, Predictor
 from rearview.estimators.forecast.spec import AUTO, ForecastSpec
 from rearview.estimators.forecast.stretch import read_factor, stretch_bounds
+from rearview.estimators.forecast.zero_shot import CUT_PAST
 
 GRID = (20.0, 40.0, 60.0, 80.0, 95.0)
 """Levels at which members are compared and intervals are corrected, beside those asked for."""
@@ -85,11 +86,15 @@ class Ensemble:
         unseen = np.broadcast_to(self.common, table.shape[1:])
         weights = np.stack([unseen if row is None else table[row] for row in rows])
         point, bounds = combine([one.mean for one in made], [one.intervals for one in made], levels, weights)
-        notes = tuple(dict.fromkeys(note for one in made for note in one.notes))
-        findings = tuple(dict.fromkeys(finding for one in made for finding in one.findings))
+        # That a member reads the newest rows alone says nothing of the others.
+        cut = {finding.message for one in made for finding in one.findings if finding.what == CUT_PAST}
+        notes = tuple(dict.fromkeys(note for one in made for note in one.notes if note not in cut))
+        findings = dict.fromkeys(finding for one in made for finding in one.findings if finding.what != CUT_PAST)
         stretched = stretch_bounds(point, bounds, {level: read_factor(self.stretch, level) for level in levels})
         stretched = cut_at_zero(stretched) if self.spec.nonnegative else stretched
-        return Forecasts(which.series, point, stretched, notes, findings)
+        heaviest = np.argsort(-self.common, kind="stable").tolist()
+        members = {self.members[number].name: made[number].mean for number in heaviest}
+        return Forecasts(which.series, point, stretched, notes, tuple(findings), members)
 
 
 def has_attention(fitted: Ensemble) -> bool:

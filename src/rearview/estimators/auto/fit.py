@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ from rearview.core.wording import listing, quantity
 from rearview.data.panel import Panel
 from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
-from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_at_zero
+from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_at_zero, trim_levels
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
 from rearview.estimators.auto.schedule import START, Options, check_rows, choose_windows
 from rearview.estimators.auto.usage import list_used_inputs
@@ -42,6 +43,8 @@ AT_ONCE = 16
 """Series that the network which came trained is timed on: it reads many at once, and a single one would mislead."""
 FOR_TRAINING = 0.8
 """Share of the time left that networks may train for; the rest is for forecasts, pages and files."""
+END, END_EACH = 1.5, 5e-4
+"""Seconds of the processor for page and files, and as many more for each variable."""
 LEAST_TRAINING = 2.0
 """Seconds below which a network is not trained."""
 FOR_THE_END = 0.25
@@ -52,6 +55,8 @@ BREAKING = (RearviewError, ArithmeticError, LookupError, RuntimeError, ValueErro
 """What a candidate may break on while the others go on."""
 INTERRUPTED = "interrupted"
 """The note of a candidate that Ctrl-C left without a part."""
+LEAST_COMPARED = 3
+"""Windows from which on the last one is compared with those before it."""
 UNLIKE = 2.5
 """Last rows that change so many times more than those of the backtest are unlike them."""
 
@@ -64,6 +69,30 @@ class AutoFit:
     backtest: Backtest | None
     """Of the ensemble, each window weighted and calibrated by the others; None: too short for one."""
     members: dict[str, Backtest]
+    first: Predictor | None = None
+    """The first candidate, which is the cheapest, fitted to all rows; None: it was left out."""
+
+    def fall_back(self) -> "AutoFit | None":
+        """The first candidate alone, for when the forecast of the others is cut off; None: there is none."""
+        test = None if self.first is None else self.members.get(self.first.name)
+        if self.first is None or test is None:
+            return None
+        name, whole = self.first.name, self.ensemble
+        board = [
+            replace(one, weight=float(one.name == name), note=one.note or (INTERRUPTED if one.weight else ""))
+            for one in whole.leaderboard
+        ]
+        alone = replace(
+            whole,
+            members=(self.first,),
+            weights=np.ones((len(whole.weights), 1)),
+            common=np.ones(1),
+            stretch={},
+            leaderboard=tuple(sorted(board, key=lambda one: -one.weight)),
+            interrupted=True,
+        )
+        levels = whole.spec.levels if self.backtest is None else tuple(self.backtest.intervals)
+        return replace(self, ensemble=alone, backtest=replace(trim_levels(test, levels), fitted=alone))
 
 
 @dataclass(slots=True, eq=False)
@@ -159,6 +188,7 @@ class Contest:
         elif seconds < LEAST_TRAINING:
             attempt.note = "no time left"
         if attempt.note:
+            options.say(f"{candidate.name}: left out, {attempt.note}")
             return
         session = options.session(f"{candidate.name}-backtest", seconds)
         kept = None
@@ -169,6 +199,7 @@ class Contest:
             if kept is not None and options.resume and kept.exists():
                 attempt.backtest = read_backtest(kept, candidate.fit(self.sample, session))
             if attempt.backtest is None:
+                tested = time.monotonic()
                 attempt.backtest = backtest(
                     self.sample,
                     lambda rows, window: candidate.fit(rows, session),
@@ -181,6 +212,8 @@ class Contest:
                 )
                 if kept is not None:
                     write_backtest(kept, attempt.backtest)
+                if not candidate.trains:
+                    self._revise_time(attempt, time.monotonic() - tested)
         except RearviewError as problem:
             attempt.note = str(problem)
         except BREAKING as problem:
@@ -193,8 +226,9 @@ class Contest:
             options.say(f"{candidate.name}: left out, {attempt.note}")
 
     def _left(self) -> float:
-        """Seconds left beside the final forecasts of what was backtested."""
-        return self.options.left() - sum(one.forecast_seconds for one in self.attempts)
+        """Seconds left beside the final forecasts of what was backtested, the page and the files."""
+        end = self.options.slowness() * (END + END_EACH * _count(self.panel))
+        return self.options.left() - end - sum(one.forecast_seconds for one in self.attempts)
 
     def _plan_time(self, attempt: _Attempt) -> str:
         """Why there is no time for a model that does not train; empty: there is, and its forecast's is set aside."""
@@ -211,11 +245,24 @@ class Contest:
         final = share(once * (_count(self.panel) / _count(self.sample)))
         needed = start + share(once * self.windows) + final
         if once and needed > (left if first else left / 2):
-            note = f"about {needed:.0f} s, more than there is time for"
-            options.say(f"{candidate.name}: left out, {note}")
-            return note
+            return f"about {needed:.0f} s, more than there is time for"
         attempt.forecast_seconds = final
         return ""
+
+    def _revise_time(self, attempt: _Attempt, seconds: float) -> None:
+        """Set aside what a forecast of all variables takes, by the seconds of the backtest of some.
+
+        Without time for it the backtest is of no use, unless it is the only one.
+        """
+        if self.sample is self.panel:
+            return
+        left = self._left() + attempt.forecast_seconds
+        share = _share_work if attempt.candidate.name in statistics.NAMES else float
+        final = share(seconds / self.windows * _count(self.panel) / _count(self.sample))
+        if final > left and any(one.backtest is not None for one in self.attempts if one is not attempt):
+            attempt.note = f"about {final:.0f} s for all variables, more than there is time for"
+            attempt.backtest, final = None, 0.0
+        attempt.forecast_seconds = final
 
     def _estimate(self, candidate: Candidate) -> float:
         """Seconds of one process for a forecast of the sample, measured on a few; 0: too few variables to measure."""
@@ -229,9 +276,11 @@ class Contest:
             predictor = candidate.fit(few, Session())
             known = np.zeros((few.series, few.known, self.spec.horizon)) if predictor.known else None
             for _ in range(2):  # the first time, libraries are loaded and compiled
-                began = time.monotonic()
+                began, spent = time.monotonic(), time.process_time()
                 predictor.predict(select_columns(few, predictor), final_windows(few), self.levels, known)
                 seconds = time.monotonic() - began
+            if candidate.name in statistics.NAMES:  # too short a time to be held up by what else runs
+                seconds = max(seconds, self.options.slowness() * (time.process_time() - spent))
         return seconds * _count(self.sample) / _count(few)
 
     def _finish(self) -> AutoFit:
@@ -280,13 +329,16 @@ class Contest:
             period=self.seasons[0] if self.seasons else 1,
             stretch=stretch,
             leaderboard=tuple(sorted(standings, key=lambda one: (-one.weight, one.loss is None, one.loss or 0.0))),
-            notes=self._notes(self.windows if backtests else 0, finals),
+            notes=(*self._notes(self.windows if backtests else 0, finals), *_compare_last_window(combined)),
             findings=tuple(dict.fromkeys(finding for one in finals for finding in one.findings)),
             interrupted=any(one.interrupted for one in finals) or any(one.note == INTERRUPTED for one in self.attempts),
         )
         if combined is not None:
             combined = replace(combined, fitted=ensemble)
-        return AutoFit(ensemble, combined, backtests)
+        first = self.attempts[0]
+        with suppress(*BREAKING):
+            first.final = first.final or first.candidate.fit(panel, Session())
+        return AutoFit(ensemble, combined, backtests, first.final)
 
     def _fit_members(self, scored: list[_Attempt], weights: Array) -> Array:
         """Fit to all rows what has a weight, the heaviest networks first; the weights with those that failed at 0."""
@@ -299,8 +351,7 @@ class Contest:
             options.stage(f"{candidate.name} on all rows", [scored[n].candidate.name for n in networks if n != number])
             seconds = None
             if candidate.trains:
-                left = options.left() - sum(scored[n].forecast_seconds for n in used)
-                seconds = FOR_TRAINING * left / max(1, len(networks))
+                seconds = FOR_TRAINING * self._left() / max(1, len(networks))
                 networks.remove(number)
             late = seconds is not None and seconds < LEAST_TRAINING and any(scored[n].final is not None for n in used)
             try:
@@ -382,6 +433,25 @@ def _keep_targets(panel: Panel, every: int) -> Panel:
 def _share_work(seconds: float) -> float:
     """How long work of one process takes that several share where it is long."""
     return seconds if seconds < statistics.SHARING else seconds / (os.cpu_count() or 1)
+
+
+def _compare_last_window(test: Backtest | None) -> Iterator[str]:
+    """A note where the narrowest intervals asked for held in the windows before the last one, but not in that."""
+    if test is None or len(test.y) < LEAST_COMPARED or not test.intervals:
+        return
+    level = min(test.intervals)
+    low, high = test.intervals[level]
+    there = np.isfinite(test.y) & np.isfinite(low) & np.isfinite(high)
+    held = there & (low <= test.y) & (test.y <= high)
+    if not there[:-1].any() or not there[-1].any():
+        return
+    before, last = held[:-1].sum() / there[:-1].sum(), held[-1].sum() / there[-1].sum()
+    if last < min(before, level / 100) / 2:
+        yield (
+            f"The {level:g} % intervals held {100 * before:.0f} % of the time in the backtest windows before the last "
+            f"one, and {100 * last:.0f} % in that: the recent past is unlike what came before, so errors may be larger "
+            "and intervals too narrow."
+        )
 
 
 def _count_unlike(panel: Panel, horizon: int, season: int) -> int:

@@ -1,5 +1,6 @@
 """How long a portfolio may take, what it does in that time, and how much of a panel it looks at."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +43,7 @@ class Options:
     stage: Callable[[str, Sequence[str]], None] = lambda doing, left: None
     """Receives what runs now and what is left."""
     started: float = field(default_factory=time.monotonic)
-    made: tuple[float, float] = field(default_factory=lambda: (time.monotonic(), time.process_time()))
+    made: tuple[float, float] = field(default_factory=lambda: (time.monotonic(), processor_seconds()))
     """When the options were made: by the clock, and in seconds of the processor."""
 
     def session(self, name: str, seconds: float | None) -> Session:
@@ -59,8 +60,13 @@ class Options:
     def slowness(self) -> float:
         """How many seconds one of the processor takes: more than 1 where others use the machine, too."""
         clock, processor = self.made
-        spent = time.process_time() - processor
+        spent = processor_seconds() - processor
         return max(1.0, (time.monotonic() - clock) / spent) if spent > LEAST_SPENT else 1.0
+
+
+def processor_seconds() -> float:
+    """Seconds that the processor has spent on this process and on those it waited for."""
+    return sum(os.times()[:4])
 
 
 def check_rows(panel: Panel, spec: ForecastSpec) -> None:

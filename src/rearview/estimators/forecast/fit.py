@@ -28,10 +28,12 @@ from rearview.tasks import plan as planning
 from rearview.tasks.conformal import Residuals
 from rearview.tasks.objectives import Forecast
 from rearview.tasks.plan import Plan
+from rearview.train.checkpoint import read_length
 
 MOST_RESIDUALS = 4_000_000  # 16 MiB: what a saved model carries for its intervals, at most
 TRAINING_RESIDUALS = 500  # training windows that stand in for calibration where nothing could be held out
 LEAST_EPOCHS = 8  # looks at the held-out rows in a training that is cut short
+CALIBRATING = 0.25  # share of its time, beside that, which a training with a limit may take to calibrate intervals
 OVERHEAD = 1.4  # of an update over its passes forward and back: the optimiser, and looks at the held-out rows
 NARROW = "The intervals rest on rows the model trained on, for want of others: they are likely too narrow."
 
@@ -71,10 +73,20 @@ class Prepared:
         )
         order = torch.arange(len(source))
         a, b = len(cut.train), len(cut.train) + len(cut.validation)
-        stopping, fewer = base.thin_validation(order[a:b], self.plan, a)
-        training = self.training
+        training, most, affordable = self.training, None, None
         if training is not None and session.seconds is not None:
-            training = _shorten(training, a, session.seconds / self._time_update(source, order[:a]))
+            began = time.perf_counter()
+            an_update = self._time_update(source, order[:a])
+            # A pass forward takes a third of an update.
+            affordable = int(CALIBRATING * session.seconds * 3 * OVERHEAD * training.batch / an_update)
+            left = session.seconds - (time.perf_counter() - began)
+            session, training = replace(session, seconds=left), _shorten(training, a, left / an_update)
+            if session.resume and session.checkpoint is not None and session.checkpoint.exists():
+                # However fast the machine is today: the schedule is laid out over as many updates as when it began.
+                epochs, an_epoch = read_length(session.checkpoint)
+                training = replace(training, epochs=epochs, windows_per_epoch=an_epoch)
+            most = None if training == self.training else training.windows_per_epoch
+        stopping, fewer = base.thin_validation(order[a:b], self.plan, a, most)
         history = base.train_network(self.network, self.task, source, order[:a], stopping, training, session)
         fitted = Fitted(
             spec=spec,
@@ -99,7 +111,7 @@ class Prepared:
         )
         if spec.intervals != "conformal":
             return fitted
-        residuals, warning = self._calibrate(fitted, source, order)
+        residuals, warning = self._calibrate(fitted, source, order, affordable)
         return replace(fitted, residuals=residuals, notes=fitted.notes + warning)
 
     def _time_update(self, source: Source, learned: Tensor) -> float:
@@ -116,16 +128,22 @@ class Prepared:
                 if on_gpu:
                     torch.cuda.synchronize()
                 seconds = time.perf_counter() - began
-        return OVERHEAD * seconds
+        return OVERHEAD * max(seconds, 1e-6)  # a coarse clock may see no time go by
 
-    def _calibrate(self, fitted: Fitted, source: Source, order: Tensor) -> tuple[Residuals, tuple[str, ...]]:
-        """Residuals of the windows set aside for it, or of some that trained, and a warning of that."""
+    def _calibrate(
+        self, fitted: Fitted, source: Source, order: Tensor, affordable: int | None
+    ) -> tuple[Residuals, tuple[str, ...]]:
+        """Residuals of the windows set aside for it, or of some that trained, and a warning of that.
+
+        `affordable` windows, evenly spaced, are taken where time is short.
+        """
         a = len(self.cut.train)
         warning: tuple[str, ...] = ()
         chosen = order[a + len(self.cut.validation) :]
         if not len(chosen):
             chosen, warning = order[:a][:: -(-a // TRAINING_RESIDUALS)], (NARROW,)
         most = max(1, MOST_RESIDUALS // (fitted.targets * self.spec.horizon))
+        most = most if affordable is None else min(most, max(TRAINING_RESIDUALS, affordable))
         chosen = chosen[:: -(-len(chosen) // most)]
         parts = []
         for index in torch.split(chosen, 256 if self.training is None else 4 * self.training.batch):

@@ -125,19 +125,28 @@ class Forecaster(Estimator[Predictor]):
         self._rows = select_columns(panel, fitted)
         self._tail = self._rows.tail(fitted.lookback)
 
-    def predict(self, frame: Frame = None, *, future: Frame = None, level: Sequence[float] | None = None) -> Frame:
+    def predict(
+        self,
+        frame: Frame = None,
+        *,
+        future: Frame = None,
+        level: Sequence[float] | None = None,
+        members: bool = False,
+    ) -> Frame:
         """Forecasts after the last row of each series, of the training data or of new rows, without training.
 
         `future` holds the known inputs for the steps to forecast. The frame comes back in the kind and layout of the
         data: long as `unique_id, ds, model, model-lo-95 ...`, wide as `time, column, column-lo-95 ...`. A series or
-        column without any value has missing forecasts, and a warning (through logging) names it.
+        column without any value has missing forecasts, and a warning (through logging) names it. With `members` the
+        forecasts of a portfolio's members stand beside its own: `member`, of a wide frame `column-member`.
         """
         panel = self.tail if frame is None else self.read_new(frame)
         forecasts, stamps = self.forecast(panel, future=future, level=level)
         if frame is not None:
             self._warn(frame, (*panel.findings, *forecasts.findings))
         whole_ids = self._whole_ids if frame is None else has_whole_ids(frame, panel.layout)
-        return to_native(forecast_frame(panel, forecasts, stamps, self.name, whole_ids=whole_ids), panel.layout)
+        columns = forecast_frame(panel, forecasts, stamps, self.name, whole_ids=whole_ids, members=members)
+        return to_native(columns, panel.layout)
 
     def forecast(
         self, panel: Panel, *, future: Frame = None, level: Sequence[float] | None = None

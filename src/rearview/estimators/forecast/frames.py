@@ -1,7 +1,7 @@
 """Forecasts and backtests as columns, in the layout that the data came in or always long.
 
 Long: `unique_id, ds, [cutoff, y,] model, model-lo-95, model-hi-95`, variable by variable. Wide: `time, [cutoff,]
-column, column-lo-95, column-hi-95, [column-y]`.
+column, column-lo-95, column-hi-95, [column-y]`. Members of a portfolio, where asked for: `member` and `column-member`.
 """
 
 from dataclasses import dataclass
@@ -27,20 +27,24 @@ def forecast_frame(
     *,
     layout: Layout | None = None,
     whole_ids: bool = False,
+    members: bool = False,
 ) -> Columns:
     """Forecasts after the last rows of a panel, in the layout of the data unless another is named.
 
-    With `whole_ids` the ids of series are integers again.
+    With `whole_ids` the ids of series are integers again; with `members` a portfolio's stand beside it, without bounds.
     """
+    beside = {name: mean for name, mean in forecasts.members.items() if members and name != model}
     layout, names = panel.layout if layout is None else layout, variables(panel)
     if layout.form == "wide":
         columns: Columns = {layout.time_col: localise(stamps[0], layout)}
         for c, name in enumerate(names):
             columns |= _with_bounds(name, forecasts.mean, forecasts.intervals, np.s_[:, c])
+            columns |= {f"{name}-{member}": mean[:, c].ravel() for member, mean in beside.items()}
         return columns
     each = np.repeat(stamps, panel.targets, axis=0)
     columns = _long_columns(layout, names, each, whole_ids)
-    return columns | _with_bounds(model, forecasts.mean, forecasts.intervals, np.s_[:])
+    columns |= _with_bounds(model, forecasts.mean, forecasts.intervals, np.s_[:])
+    return columns | {member: mean.ravel() for member, mean in beside.items()}
 
 
 @dataclass(frozen=True, slots=True)

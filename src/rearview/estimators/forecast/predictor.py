@@ -1,6 +1,7 @@
 """What every fitted forecaster offers, whether it is a network, a statistical model or an ensemble."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -28,6 +29,8 @@ class Forecasts:
     notes: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
     """Warnings of the rows that were forecast from; the notes hold them too."""
+    members: Mapping[str, Array] = field(default_factory=dict)
+    """The points of a portfolio's members by name, the heaviest first, each [window, target, step]."""
 
 
 class Predictor(Protocol):

@@ -47,6 +47,8 @@ TUNED = f"{weights.NAME}_tuned"
 """The name of a network that was trained further."""
 NEAR = f"{weights.NAME}_near"
 """The name of one that reads the newest rows alone."""
+CUT_PAST = "cut_past"
+"""What a finding is of that tells of rows which are not read."""
 LEAST_ROWS = 3
 SHORTEST = 8
 """Rows of the shortest series that the network was trained on."""
@@ -252,7 +254,7 @@ def _about_past(cases: Sequence[_Case], room: int) -> Iterator[Finding]:
     cut = sum(case.begin > case.first for case in cases)
     if cut:
         message = f"{quantity(cut, 'forecast')} read the newest {room:,} rows alone; older ones are cut off."
-        yield Finding("inferred", "cut_past", cut, message)
+        yield Finding("inferred", CUT_PAST, cut, message)
     short = sum(case.length < SHORTEST for case in cases)
     if short:
         message = f"{quantity(short, 'forecast')} start from fewer than {SHORTEST} rows, which tell little."

@@ -37,6 +37,14 @@ const Charts = (() => {
     return drawn;
   }
 
+  /* The members of a portfolio as thin lines, where its forecast alone is drawn. */
+  function membersBehind(part, x, models, colours) {
+    const alone = models.length === 1 && models[0] === data.lead;
+    const members = alone ? data.members.filter((model) => part.models[model] && model !== data.lead) : [];
+    const drawn = said(part, x, members, colours, false);
+    return { ...drawn, means: drawn.means.map((mean) => ({ ...mean, line: { ...mean.line, width: 1 }, opacity: 0.75 })) };
+  }
+
   function shaded(part, models) {
     const levels = models.length === 1 ? Figures.bounded(part.models[models[0]]).map(([level]) => `${level} %`) : [];
     return levels.length ? ` Shaded: ${levels.join(" and ")} intervals of ${models[0]}.` : "";
@@ -57,23 +65,26 @@ const Charts = (() => {
     const x = ahead.map(text);
     const border = past.length ? text(past.at(-1)) : x[0];
     const ours = said(series.forecast, x, models, colours, models.length === 1);
+    const members = membersBehind(series.forecast, x, models, colours);
     const history = Figures.line(past.map(text), series.y, { color: colours.ink, width: 1.4 }, "history");
     const xRange = [shown ? text(past[past.length - shown]) : x[0], x.at(-1)];
-    draw("forecast", [...ours.bands, history, ...ours.means], {
-      items: ours.items, yName: Choice.measured(), xTitle: data.time.name, integer: data.time.integer, days,
-      yRange: Figures.range([series.y.slice(past.length - shown), ...ours.arrays], NOTE_ROOM),
+    draw("forecast", [...ours.bands, ...members.means, history, ...ours.means], {
+      items: [...ours.items, ...members.items], yName: Choice.measured(), xTitle: data.time.name, integer: data.time.integer, days,
+      yRange: Figures.range([series.y.slice(past.length - shown), ...ours.arrays, ...members.arrays], NOTE_ROOM),
       xRange, shapes: [Figures.rule(border, colours)],
       notes: [
         ...Figures.note("history", border, "right", shown / (shown + ahead.length)),
         ...Figures.note("forecast", border, "left", ahead.length / (shown + ahead.length)),
       ],
     }, colours, `Forecast of ${series.id} by ${models.join(", ")} after its history; the values stand in a table below.`);
-    Parts.drawInputs({ x: xRange, border, items: ours.items });
+    Parts.drawInputs({ x: xRange, border, items: [...ours.items, ...members.items] });
     byId("history-field").hidden = past.length === recent;
     const when = ahead.length > 1 ? `${x[0]} to ${x.at(-1)}` : x[0];
     /* The sentence begins with the name, which stands there already. */
     const words = series.words && data.series.length > 1 ? `${series.words.slice(series.id.length).trim()} ` : "";
-    subject("forecast-subject", `${words}${count(ahead.length, "step")}, ${when}.${shaded(series.forecast, models)}`);
+    const thin = members.items.length ? ` Thin lines: what ${models[0]} is the weighted mean of.` : "";
+    const shading = shaded(series.forecast, models);
+    subject("forecast-subject", `${words}${count(ahead.length, "step")}, ${when}.${shading}${thin}`);
   }
 
   /* ---- backtest ---- */

@@ -257,6 +257,7 @@ def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, ob
         "baselines": [score.model for score in summary.scores if score.is_baseline],
         "compares": summary.compares,
         "lead": lead.model if lead else models[0] if models else None,
+        "members": [one.name for one in summary.candidates if one.weight],
         "time": {"integer": integer, "name": summary.data.time_name, "step": summary.data.step},
         "measured": summary.data.value_name,
         "series": [_encode_series(view, windows, axes) for view in drawn],
