@@ -9,7 +9,6 @@ over what is usual on held-out rows. Arms: the member alone, and beside the defa
 the development entities (`detection_portfolio.DEVELOPMENT`, the first of each so many) under TSB-AD's cut; one seed.
 """
 
-import argparse
 import time
 from pathlib import Path
 
@@ -18,8 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from _rows import Row, append, origin
-from detection_portfolio import DEVELOPMENT, SETS, Judge, Scores
+from _member_trials import list_rows, main
+from _rows import Row
+from detection_portfolio import DEVELOPMENT, Judge, Scores
 from rearview.data.panel import Panel
 from rearview.data.scale import Scaler
 from rearview.estimators.detect.portfolio import portfolio
@@ -116,40 +116,12 @@ def run(name: str, folder: Path) -> list[Row]:
         level = np.sort(usual)[: max(1, round((1 - portfolio.TRIMMED) * len(usual)))].mean()
         said = judge_rows(encoder, remember(encoder, ordinary), scale(judge.test, test_scaler, s))
         parts.append(np.log1p(said / max(level, portfolio.LEAST_LEVEL)))
-    seconds, member = round(time.perf_counter() - started, 1), np.concatenate(parts)
+    seconds, member = time.perf_counter() - started, np.concatenate(parts)
     arms = {"auto": default, "trained windows": member}
     arms |= {f"auto and trained windows, {weight}": (1 - weight) * default + weight * member for weight in WEIGHTS}
     measured = {arm: judge.measure(rows, ["all"])["all"] for arm, rows in arms.items()}
-    return [
-        {
-            "dataset": name,
-            "cut": "tsb-ad",
-            "arm": arm,
-            "entities": "development",
-            "number": panel.series,
-            "vus_pr": round(vus, 6),
-            "auc_pr": round(auc, 6),
-            "seconds": seconds,
-            **origin(),
-        }
-        for arm, (vus, auc) in measured.items()
-    ]
-
-
-def main() -> None:
-    """Run all sets and print their rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=Path("results/detection_embeddings.csv"))
-    parser.add_argument("--sets", nargs="+", default=SETS)
-    asked = parser.parse_args()
-    torch.set_num_threads(1)
-    for name in asked.sets:
-        rows = run(name, asked.data_dir)
-        append(asked.out, rows)
-        for row in rows:
-            print(row["dataset"], row["arm"], row["vus_pr"], flush=True)
+    return list_rows(name, panel.series, seconds, measured)
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, "results/detection_embeddings.csv", run)

@@ -9,7 +9,6 @@ and beside the default's simple members with equal weights. VUS-PR on the develo
 (`detection_portfolio.DEVELOPMENT`) under TSB-AD's cut; one seed.
 """
 
-import argparse
 import time
 from pathlib import Path
 
@@ -17,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from _rows import Row, append, origin
-from detection_portfolio import DEVELOPMENT, SETS, Judge
+from _member_trials import list_rows, main
+from _rows import Row
+from detection_portfolio import DEVELOPMENT, Judge
 from rearview.data.panel import Panel
 from rearview.data.scale import Scaler
 from rearview.estimators.detect import constant_channels
@@ -105,7 +105,7 @@ def run(name: str, folder: Path) -> list[Row]:
     judge = Judge(folder, name, "tsb-ad", DEVELOPMENT[name][0])
     started = time.perf_counter()
     own, new, held, fitted = measure(weights.load(weights.read_card()), judge)
-    seconds = round(time.perf_counter() - started, 1)
+    seconds = time.perf_counter() - started
     place, others = fitted.place(judge.test), fitted.errors(judge.test)
 
     def score(errors: dict[str, portfolio.Errors], references: dict[str, portfolio.Reference]) -> tuple[float, float]:
@@ -118,37 +118,8 @@ def run(name: str, folder: Path) -> list[Row]:
         mine, known = {"glance": new[layer]}, {"glance": refer(own[layer], held, fitted.averaged)}
         arms[f"glance, layer {layer}"] = score(mine, known)
         arms[f"simple members and glance, layer {layer}"] = score(others | mine, dict(fitted.references) | known)
-    return [
-        {
-            "dataset": name,
-            "cut": "tsb-ad",
-            "arm": arm,
-            "entities": "development",
-            "number": held.series,
-            "vus_pr": round(vus, 6),
-            "auc_pr": round(auc, 6),
-            "seconds": seconds,
-            **origin(),
-        }
-        for arm, (vus, auc) in arms.items()
-    ]
-
-
-def main() -> None:
-    """Run all sets and print their rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=Path("results/detection_glance.csv"))
-    parser.add_argument("--sets", nargs="+", default=SETS)
-    asked = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.set_grad_enabled(False)
-    for name in asked.sets:
-        rows = run(name, asked.data_dir)
-        append(asked.out, rows)
-        for row in rows:
-            print(row["dataset"], row["arm"], row["vus_pr"], flush=True)
+    return list_rows(name, held.series, seconds, arms)
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, "results/detection_glance.csv", torch.no_grad()(run))
