@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rearview.bench.analysis.statistics import ranks, signed_rank
+from rearview.bench.analysis.significance import ranks, signed_rank
 from rearview.bench.papers import published
 from rearview.bench.rows.row import ClassificationRow
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from _evidence import Missing, Row, grouped, name, rows
-from rearview.bench.analysis.statistics import average_ranks, holm, signed_rank
+from rearview.bench.analysis.significance import average_ranks, holm, signed_rank
 
 HOME = Path(__file__).resolve().parents[1]
 BLOCK = (

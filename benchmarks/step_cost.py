@@ -21,7 +21,7 @@ from _loop_modes import MIB, Asked, Stopwatch
 from _rows import Row, append, origin, show
 from rearview import train
 from rearview.bench.analysis.step_costs import arm_of
-from rearview.bench.runs import forecasting, measure
+from rearview.bench.runs import forecasting, measurement
 from rearview.bench.runs.provenance import device_words
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import ForecastingSpec
@@ -81,7 +81,7 @@ def measure_step(spec: ForecastingSpec, asked: argparse.Namespace, portions: int
         "captured": history.captured,
         "preparing_seconds": history.preparing_seconds,
         "peak_mib": torch.cuda.max_memory_allocated() / MIB if device.type == "cuda" else None,
-        "latency_ms": measure.latency(trial.network, trial.source, training.precision),
+        "latency_ms": measurement.latency(trial.network, trial.source, training.precision),
         "device": device_words(device),
         "torch": torch.__version__,
         "commit": origin()["commit"],

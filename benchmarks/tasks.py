@@ -94,7 +94,7 @@ def statistical(name: str) -> Arm:
     """A model of statsforecast, fitted to the last 2,000 rows before each window; no time limit."""
 
     def run(task: Task) -> Floats:
-        from rearview.tasks.statistics import fit_and_forecast
+        from rearview.tasks.statistical_models import fit_and_forecast
 
         result = np.empty(task.shape)
         seasons = (task.season,) if task.season > 1 else ()

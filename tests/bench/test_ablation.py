@@ -10,7 +10,7 @@ from small import row
 
 from rearview.bench.analysis import ablation
 from rearview.bench.analysis.leaderboard import build_boards
-from rearview.bench.analysis.statistics import Interval, student_interval
+from rearview.bench.analysis.significance import Interval, student_interval
 from rearview.bench.rows.row import Row
 from rearview.bench.tasks import FORECASTING
 

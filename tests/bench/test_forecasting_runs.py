@@ -11,7 +11,7 @@ import torch
 from small import CHANNELS, HORIZON, LOOKBACK, ROWS, SMALL, TEST_START, TRAIN_END, numbers, write
 
 from rearview import bench, train
-from rearview.bench.runs import forecasting, measure, provenance
+from rearview.bench.runs import forecasting, measurement, provenance
 from rearview.bench.runs.forecasting import split
 from rearview.core.errors import InputError, RearviewWarning, SettingsError
 from rearview.data.datasets import catalogue
@@ -41,9 +41,9 @@ class Remembers(train.Silent):
 
 @pytest.fixture
 def tested(monkeypatch):
-    """What `measure.errors` was called with, and the windows gathered before and in it."""
+    """What `measurement.errors` was called with, and the windows gathered before and in it."""
     seen = {"before": [], "in": []}
-    gather, errors = Source.batch, measure.errors
+    gather, errors = Source.batch, measurement.errors
     stage = ["before"]
 
     def batch(self, index):
@@ -56,7 +56,7 @@ def tested(monkeypatch):
         return errors(network, task, source, index, std, **rest)
 
     monkeypatch.setattr(Source, "batch", batch)
-    monkeypatch.setattr(measure, "errors", judged)
+    monkeypatch.setattr(measurement, "errors", judged)
     return seen
 
 
@@ -209,7 +209,7 @@ def test_the_validation_loss_is_that_of_the_best_epoch(folder, tested):
     row = run("dlinear", training=FAST, data_dir=folder)
     source = tested["source"]
     index = torch.arange(row.train_windows, row.train_windows + row.validation_windows)
-    found = measure.errors(tested["network"], forecasting.Forecast(HORIZON), source, index, tested["std"], batch=13)
+    found = measurement.errors(tested["network"], forecasting.Forecast(HORIZON), source, index, tested["std"], batch=13)
     assert row.validation_loss == pytest.approx(found.mse, rel=1e-6)
 
 

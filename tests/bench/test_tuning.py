@@ -11,7 +11,7 @@ from rearview import bench
 from rearview.bench.analysis.candidates import name_candidates
 from rearview.bench.analysis.paper_comparison import matches
 from rearview.bench.papers.catalogue import Cell
-from rearview.bench.runs import measure, search, tuning
+from rearview.bench.runs import measurement, search, tuning
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.sweep import SweepPlan, sweep
 from rearview.bench.runs.tuning import Range, Tuning
@@ -49,8 +49,8 @@ def drawn(asked: Tuning, seed: int = 0, judge=lambda candidate: 1.0) -> list[dic
 
 def test_the_best_of_the_draws_is_tested_once_and_reported(plan, monkeypatch):
     tests = []
-    errors = measure.errors
-    monkeypatch.setattr(measure, "errors", lambda *given, **rest: tests.append(1) or errors(*given, **rest))
+    errors = measurement.errors
+    monkeypatch.setattr(measurement, "errors", lambda *given, **rest: tests.append(1) or errors(*given, **rest))
     [made] = sweep([CELL], plan)
     assert made.status == "done", made.problem
     assert tests == [1]

@@ -13,7 +13,7 @@ from pages import DOCS, blocks
 from shelf_checks import CHECKS
 
 from rearview import attention, models, train
-from rearview.tasks import statistics
+from rearview.tasks import statistical_models
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def _in_short(monkeypatch: pytest.MonkeyPatch) -> None:
         return whole(model, task, source, learned, held, short, **others)
 
     monkeypatch.setattr(train, "fit", fit)
-    monkeypatch.setattr(statistics, "NAMES", ("seasonal_naive", "theta"))
+    monkeypatch.setattr(statistical_models, "NAMES", ("seasonal_naive", "theta"))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rearview.bench import tasks
-from rearview.bench.analysis import statistics
+from rearview.bench.analysis import significance
 from rearview.bench.analysis.leaderboard import Score
 from rearview.bench.analysis.standings import ProtocolContrast
 from rearview.report.common import text
@@ -77,7 +77,7 @@ def test_odd_words_are_safe_in_every_form():
 
 def test_the_diagram_draws_a_bar_for_every_clique():
     scores = np.array([[1.0, 2.0, 2.1, 9.0], [1.0, 2.1, 2.0, 9.0]] * 6)
-    found = statistics.judge(scores, ["<first>", "b", "c", "last"])
+    found = significance.judge(scores, ["<first>", "b", "c", "last"])
     assert found.cliques == ((1, 2),)
     drawn = draw_ranks(found)
     assert drawn.count('class="bar"') == 1

@@ -20,7 +20,7 @@ from rearview.estimators.auto.statistical import Statistical
 from rearview.estimators.auto.weights import combine_backtests, measure_losses
 from rearview.estimators.base import Session
 from rearview.estimators.forecast.prediction import Fitted
-from rearview.tasks import statistics
+from rearview.tasks import statistical_models
 
 HORIZON = 6
 
@@ -46,7 +46,7 @@ def quick(frame: pd.DataFrame, **options: object) -> Forecaster:
 @pytest.fixture
 def _few_members(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two statistical members, where networks are what a test is about."""
-    monkeypatch.setattr(statistics, "NAMES", ("seasonal_naive", "theta"))
+    monkeypatch.setattr(statistical_models, "NAMES", ("seasonal_naive", "theta"))
 
 
 def test_auto_is_the_default_and_beats_the_naive_forecast() -> None:
@@ -182,7 +182,7 @@ def test_a_candidate_that_fails_is_named_and_left_out(monkeypatch: pytest.Monkey
 
 def test_many_columns_are_weighed_by_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portfolio, "MOST_BACKTESTED", 2)
-    monkeypatch.setattr(statistics, "NAMES", ("seasonal_naive",))
+    monkeypatch.setattr(statistical_models, "NAMES", ("seasonal_naive",))
     frame = monthly(columns=5)
     panel = Forecaster(horizon=HORIZON).read_to_fit(frame)
     made = portfolio.fit(panel, Forecaster(horizon=HORIZON).spec, Options(quick=True))
@@ -196,7 +196,7 @@ def test_what_takes_longer_than_there_is_time_for_is_left_out(monkeypatch: pytes
     seconds = {"theta": 3.0, "ets": 1e5}  # of one process for the columns of the sample
     monkeypatch.setattr(portfolio.Contest, "_estimate", lambda _, candidate: seconds.get(candidate.name, 0.0))
     monkeypatch.setattr(portfolio, "MOST_BACKTESTED", 1)
-    monkeypatch.setattr(statistics, "NAMES", ("seasonal_naive", "theta", "ets"))
+    monkeypatch.setattr(statistical_models, "NAMES", ("seasonal_naive", "theta", "ets"))
     panel = Forecaster(horizon=HORIZON).read_to_fit(monthly(columns=5))
     # Two windows of one column are backtested, then five columns are forecast.
     made = portfolio.fit(panel, Forecaster(horizon=HORIZON).spec, Options(time_limit=1000, quick=True, windows=2))
@@ -217,7 +217,7 @@ def test_a_backtest_that_took_far_longer_than_it_should_have_leaves_its_model_ou
 
     monkeypatch.setattr(portfolio.Contest, "_revise_time", slow)
     monkeypatch.setattr(portfolio, "MOST_BACKTESTED", 1)
-    monkeypatch.setattr(statistics, "NAMES", ("seasonal_naive", "theta"))
+    monkeypatch.setattr(statistical_models, "NAMES", ("seasonal_naive", "theta"))
     panel = Forecaster(horizon=HORIZON).read_to_fit(monthly(columns=5))
     spec = Forecaster(horizon=HORIZON).spec
     made = portfolio.fit(panel, spec, Options(time_limit=100_000, quick=True, windows=2))

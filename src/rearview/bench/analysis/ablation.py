@@ -21,7 +21,7 @@ from rearview.bench.analysis import budget
 from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.comparable import group_by_footing
 from rearview.bench.analysis.leaderboard import Board, read_measure
-from rearview.bench.analysis.statistics import Interval, student_interval
+from rearview.bench.analysis.significance import Interval, student_interval
 from rearview.bench.rows.row import Row
 from rearview.bench.tasks import FORECASTING
 from rearview.core.grouping import group_by

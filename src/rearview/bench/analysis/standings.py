@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.bench.analysis import budget, comparable, statistics
+from rearview.bench.analysis import budget, comparable, significance
 from rearview.bench.analysis.ablation import CONTROLS
 from rearview.bench.analysis.comparable import Block, Rectangle
 from rearview.bench.analysis.leaderboard import Board, Entry, Score, build_boards
@@ -48,7 +48,7 @@ class Standing:
     protocol: str
     model: str
     """The network whose mechanisms are compared; empty: candidates of several networks."""
-    judgement: statistics.Judgement
+    judgement: significance.Judgement
     """Its blocks are data sets."""
     blocks: tuple[str, ...]
     """The data sets, each with its horizons and look-backs."""
@@ -93,7 +93,7 @@ class Standing:
         return min(len(entry.rows) for same in self.entries.values() for entry in same)
 
     @property
-    def significant(self) -> tuple[statistics.PairTest, ...]:
+    def significant(self) -> tuple[significance.PairTest, ...]:
         """The pairs that differ significantly; none where some were trained for longer than others."""
         return () if budget.is_unfair(self.uneven) else self.judgement.significant
 
@@ -110,13 +110,13 @@ class Contrast:
 
     name: str
     against: str
-    record: statistics.Record
+    record: significance.Record
     """Data sets won, tied and lost."""
     change: float
     """Mean relative difference of the deciding measure, in percent."""
     parameters: float
     """How many times as many it has, the median over blocks."""
-    interval: statistics.Interval | None
+    interval: significance.Interval | None
     """Of the change, by a paired bootstrap over data sets; None where there are too few."""
     p_value: float
     corrected: float
@@ -149,7 +149,7 @@ class Answer:
     @property
     def needed(self) -> int:
         """The data sets that a test of so many comparisons needs."""
-        return statistics.fewest_blocks(self.comparisons, self.standing.judgement.alpha)
+        return significance.fewest_blocks(self.comparisons, self.standing.judgement.alpha)
 
     @property
     def outcome(self) -> Literal["budgets differ", "too few data sets", "significant", "not significant"]:
@@ -304,14 +304,14 @@ def build_contrasts(standing: Standing) -> list[Contrast]:
     scores = dict(zip(names, standing.scores.T, strict=True))
     pairs = [(name, standing.plain.get(name, names[0])) for name in names]
     pairs = [(name, against) for name, against in pairs if name != against]
-    p_values = [statistics.signed_rank(scores[name], scores[against]) for name, against in pairs]
-    corrected = statistics.holm(p_values)
+    p_values = [significance.signed_rank(scores[name], scores[against]) for name, against in pairs]
+    corrected = significance.holm(p_values)
     contrasts = []
     for place, (name, against) in enumerate(pairs):
         column, base = scores[name], scores[against]
         change = 100 * (column / base - 1)
-        won = statistics.record(column, base, lower_is_better=standing.task.lower_is_better)
-        interval = statistics.paired_interval(change, np.zeros_like(change)) if len(change) >= FEWEST else None
+        won = significance.record(column, base, lower_is_better=standing.task.lower_is_better)
+        interval = significance.paired_interval(change, np.zeros_like(change)) if len(change) >= FEWEST else None
         both = list(zip(standing.entries[name], standing.entries[against], strict=True))
         times = np.median([ours.costs["parameters"] / (theirs.costs["parameters"] or 1.0) for ours, theirs in both])
         tests = p_values[place], corrected[place], _validation_change(both), _points(standing, both)
@@ -374,7 +374,7 @@ def _build_standing(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Recta
     sets = group_by(range(len(blocks)), lambda place: recording_of(blocks[place][0]))
     # Means of the same numbers in another order differ in the last digit; that is no difference.
     scores = np.array([relative[places].mean(axis=0) for places in sets.values()]).round(12)
-    judgement = statistics.judge(scores, names, lower_is_better=task.lower_is_better)
+    judgement = significance.judge(scores, names, lower_is_better=task.lower_is_better)
     who = {name: cells[name][blocks[0]] for name in judgement.names}
     return Standing(
         task=task,

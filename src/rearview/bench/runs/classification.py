@@ -15,8 +15,7 @@ from rearview import models, train
 from rearview.attention import Spec
 from rearview.bench import protocols, tasks
 from rearview.bench.rows.row import ClassificationRow, Facts
-from rearview.bench.runs import measure as measures
-from rearview.bench.runs import run_spec
+from rearview.bench.runs import measurement, run_spec
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import Execution, RunSpec
 from rearview.bench.runs.runner import make_one
@@ -146,8 +145,8 @@ def measure(fit: Fit, data: Data) -> Facts:
         "test_cases": len(fit.truth),
         "accuracy": confusion.accuracy,
         "macro_f1": confusion.macro_f1,
-        "validation_criterion": measures.best_epoch(fit.history).validation_loss,
-        "latency_ms": measures.latency_of_zeros(fit.network),
+        "validation_criterion": measurement.best_epoch(fit.history).validation_loss,
+        "latency_ms": measurement.latency_of_zeros(fit.network),
     }
 
 
@@ -162,7 +161,7 @@ def _fit_clean(spec: RunSpec, learned: Cases, tested: Cases, device: str, sessio
         device=device,
     )
     fitted = fitting.fit(learned, estimator, session)
-    measures.best_epoch(fitted.history)
+    measurement.best_epoch(fitted.history)
     answers = fitted.classes[fitting.predict(fitted, tested).probabilities.argmax(1)]
     assert tested.labels is not None
     return Fit(
@@ -192,7 +191,7 @@ def _fit_tslib(spec: RunSpec, learned: Cases, tested: Cases, device: str, sessio
     first, rest = order[: len(learned)], order[len(learned) :]
     history = train_network(network, Classify(tie_break=0.0), both, first, rest, spec.training, session)
     assert history is not None
-    measures.best_epoch(history)
+    measurement.best_epoch(history)
     answers = fitting.logits(network, parts[1]).argmax(-1).numpy()
     cases = {"train": len(learned), "validation": len(tested)}
     return Fit(

@@ -24,8 +24,7 @@ from rearview import models, train
 from rearview.attention import Spec
 from rearview.bench import protocols, tasks
 from rearview.bench.rows.row import DetectionRow, Facts
-from rearview.bench.runs import measure as measures
-from rearview.bench.runs import provenance, run_spec
+from rearview.bench.runs import measurement, provenance, run_spec
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import DetectionSpec, Execution
 from rearview.bench.runs.runner import make_one
@@ -201,7 +200,7 @@ def measure(fit: Fit, data: Data) -> Facts:
         "test_rows": len(arrays.test.values),
         "channels": len(arrays.test.columns),
         "validation_loss": None if best is None else best.validation_loss,
-        "latency_ms": measures.latency_of_zeros(fit.network),
+        "latency_ms": measurement.latency_of_zeros(fit.network),
     }
 
 

@@ -19,8 +19,7 @@ from rearview.attention import Spec
 from rearview.bench import protocols
 from rearview.bench.presets import preset
 from rearview.bench.rows.row import Facts, Row, as_json
-from rearview.bench.runs import measure as measures
-from rearview.bench.runs import provenance, run_spec, search
+from rearview.bench.runs import measurement, provenance, run_spec, search
 from rearview.bench.runs.request import Part, Request
 from rearview.bench.runs.run_spec import Execution, ForecastingSpec
 from rearview.bench.runs.runner import make_one
@@ -260,7 +259,7 @@ class Fit(run_spec.Fit[ForecastingSpec]):
         shown = session if session.progress is not None else replace(session, progress=True)
         history = train_network(self.network, self.task, self.source, self.learned, self.selected, settings, shown)
         assert history is not None
-        best = measures.best_epoch(history)
+        best = measurement.best_epoch(history)
         assert best.validation_loss is not None
         earlier = max(0.0, history.seconds - (time.perf_counter() - started))
         return replace(self, history=history, validation_loss=best.validation_loss, earlier_seconds=earlier)
@@ -336,14 +335,14 @@ def measure(trial: Fit, data: Data) -> Facts:
     precision = "float32" if training is None else training.precision
     std = trial.parts.scaler.std[0, : trial.source.targets]
     trial.network.remark()  # on validation windows: of no interest here
-    errors = measures.errors(
+    errors = measurement.errors(
         trial.network, trial.task, trial.source, trial.tested, std, batch=trial.batch, precision=precision
     )
     return {
         **asdict(errors),
         "problem": trial.network.remark(),
         "validation_loss": trial.validation_loss,
-        "latency_ms": measures.latency(trial.network, trial.source, precision),
+        "latency_ms": measurement.latency(trial.network, trial.source, precision),
         "file_sha256": "" if data.file is None else catalogue.checksum(data.file),
         "rows": data.panel.values.shape[0],
         "channels": data.panel.values.shape[1],

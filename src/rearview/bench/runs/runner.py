@@ -12,7 +12,7 @@ from rearview.bench import tasks
 from rearview.bench.rows import result_file
 from rearview.bench.rows.identity import find_same
 from rearview.bench.rows.row import RunRow
-from rearview.bench.runs import measure, provenance
+from rearview.bench.runs import measurement, provenance
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import Execution, ForecastingSpec, RunSpec, resolve
 from rearview.estimators.base import Session, resolve_device
@@ -32,7 +32,7 @@ def make(spec: RunSpec, execution: Execution) -> RunRow:
     device = torch.device(resolve_device(execution.device))
     if isinstance(spec, ForecastingSpec):
         parallel.begin(device)
-    memory = measure.PeakMemory(device)
+    memory = measurement.PeakMemory(device)
     data = task.runner.read(spec, execution.data_dir)
     configuration = {**spec.columns(), **data.columns}
 
@@ -56,7 +56,7 @@ def make(spec: RunSpec, execution: Execution) -> RunRow:
             **provenance.columns(device),
             "commit": code,
             "parameters": provenance.count_parameters(fit.network),
-            **measure.training_facts(fit.history),
+            **measurement.training_facts(fit.history),
             **measured,
             "peak_memory_bytes": memory.read(),
             "total_seconds": time.perf_counter() - started + fit.earlier_seconds,

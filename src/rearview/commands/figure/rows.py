@@ -11,7 +11,7 @@ from rearview.bench.analysis.candidates import name_candidates
 from rearview.bench.analysis.comparable import SOFTMAX, find_rectangles
 from rearview.bench.analysis.leaderboard import latest_runs
 from rearview.bench.analysis.paper_comparison import find_rows
-from rearview.bench.analysis.statistics import average_ranks
+from rearview.bench.analysis.significance import average_ranks
 from rearview.bench.papers import catalogue, costs, published
 from rearview.bench.papers.published import Number
 from rearview.bench.rows.row import Row

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rearview.attention.contract import Attention, Inputs, Projected
 from rearview.attention.softmax import join_carried
-from rearview.bench.runs import forecasting, measure
+from rearview.bench.runs import forecasting, measurement
 from rearview.bench.runs.request import Request, spell
 from rearview.bench.synthetic.components import read_attention, silence
 from rearview.commands.console import say
@@ -86,7 +86,7 @@ def train_arms(declared: FigureSpec, options: FigureOptions) -> list[TrainedArm]
         trial = replace(begun, selected=_spread(begun.selected), tested=_spread(begun.tested))
         trial = trial.fit(Session(progress=Line()))
         std = trial.parts.scaler.std[0, : trial.source.targets]
-        errors = measure.errors(trial.network, trial.task, trial.source, trial.tested, std, batch=trial.batch)
+        errors = measurement.errors(trial.network, trial.task, trial.source, trial.tested, std, batch=trial.batch)
         arms.append(TrainedArm(name, trial, tuple(map(str, data.panel.columns)), errors.mse))
     return arms
 
@@ -319,7 +319,9 @@ def draw_paths(declared: FigureSpec, options: FigureOptions) -> Drawing:
     shares = arrays["by_age"].sum(1) / arrays["by_age"].sum()
     for path, share in zip(paths, shares.tolist(), strict=True):
         with silence(trial.network, path):
-            without = measure.errors(trial.network, trial.task, trial.source, trial.tested, std, batch=trial.batch).mse
+            without = measurement.errors(
+                trial.network, trial.task, trial.source, trial.tested, std, batch=trial.batch
+            ).mse
         lost[path] = without / arm.mse
         rows.append([f"without {path}", f"{without:.4f}", text.change(100 * (lost[path] - 1)), text.percent(share)])
     ages = np.arange(arrays["by_age"].shape[1], dtype=np.float64)

@@ -33,7 +33,7 @@ from rearview.estimators.forecast.predictor import Array, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.stretch import measure_stretch, stretch_backtest
 from rearview.pretrained import weights as shipped
-from rearview.tasks import metrics, statistics
+from rearview.tasks import metrics, statistical_models
 
 MOST_BACKTESTED = 200
 """Series, or columns, whose backtests weigh the members; more are not looked at for that."""
@@ -241,7 +241,7 @@ class Contest:
             slowness = options.slowness()
             once = slowness * candidate.cost * _count(self.sample)
             start = 0.0 if "statsforecast" in sys.modules else slowness * START
-        share = _share_work if candidate.name in statistics.NAMES else float  # networks use all threads anyway
+        share = _share_work if candidate.name in statistical_models.NAMES else float  # networks use all threads anyway
         final = share(once * (_count(self.panel) / _count(self.sample)))
         needed = start + share(once * self.windows) + final
         if once and needed > (left if first else left / 2):
@@ -257,7 +257,7 @@ class Contest:
         if self.sample is self.panel:
             return
         left = self._left() + attempt.forecast_seconds
-        share = _share_work if attempt.candidate.name in statistics.NAMES else float
+        share = _share_work if attempt.candidate.name in statistical_models.NAMES else float
         final = share(seconds / self.windows * _count(self.panel) / _count(self.sample))
         if final > left and any(one.backtest is not None for one in self.attempts if one is not attempt):
             attempt.note = f"about {final:.0f} s for all variables, more than there is time for"
@@ -279,7 +279,7 @@ class Contest:
                 began, spent = time.monotonic(), time.process_time()
                 predictor.predict(select_columns(few, predictor), final_windows(few), self.levels, known)
                 seconds = time.monotonic() - began
-            if candidate.name in statistics.NAMES:  # too short a time to be held up by what else runs
+            if candidate.name in statistical_models.NAMES:  # too short a time to be held up by what else runs
                 seconds = max(seconds, self.options.slowness() * (time.process_time() - spent))
         return seconds * _count(self.sample) / _count(few)
 
@@ -432,7 +432,7 @@ def _keep_targets(panel: Panel, every: int) -> Panel:
 
 def _share_work(seconds: float) -> float:
     """How long work of one process takes that several share where it is long."""
-    return seconds if seconds < statistics.SHARING else seconds / (os.cpu_count() or 1)
+    return seconds if seconds < statistical_models.SHARING else seconds / (os.cpu_count() or 1)
 
 
 def _compare_last_window(test: Backtest | None) -> Iterator[str]:

@@ -17,7 +17,7 @@ from rearview.estimators.forecast.predictor import Predictor
 from rearview.estimators.forecast.spec import ALONE, ForecastSpec
 from rearview.estimators.forecast.zero_shot import NEAR, TUNED, Pretrained, count_near_rows
 from rearview.pretrained import weights
-from rearview.tasks import statistics
+from rearview.tasks import statistical_models
 from rearview.tasks.seasonality import MOST_SERIES, find_seasons
 
 LONGEST_LOOKBACK = 1024
@@ -91,7 +91,7 @@ def list_candidates(
     """The candidates, cheapest first, or the one that is asked for; `quick` leaves out networks that train."""
     asked = spec.model
     spec = replace(spec, intervals="conformal", season=seasons[0] if seasons else 1)
-    candidates = [_statistics(statistics.NAMES[0], panel, spec, seasons, workers)]
+    candidates = [_statistics(statistical_models.NAMES[0], panel, spec, seasons, workers)]
     shipped = replace(spec, model=weights.NAME)
     if weights.available():
         candidates.append(
@@ -118,7 +118,7 @@ def list_candidates(
             lambda rows, session: linear.fit(rows, spec, seasons),
         )
     )
-    for name in statistics.NAMES[1:]:
+    for name in statistical_models.NAMES[1:]:
         if name != "mstl" or seasons or asked == name:  # without a season it is ETS
             candidates.append(_statistics(name, panel, spec, seasons, workers))
     if not quick:
@@ -156,12 +156,12 @@ def _tune(shipped: Pretrained, session: Session) -> Predictor:
 
 
 def _statistics(
-    name: statistics.Name, panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], workers: int
+    name: statistical_models.Name, panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], workers: int
 ) -> Candidate:
-    cost = statistics.estimate_seconds(name, min(int(panel.lengths.max()), MOST_ROWS[name]), seasons)
+    cost = statistical_models.estimate_seconds(name, min(int(panel.lengths.max()), MOST_ROWS[name]), seasons)
     return Candidate(
         name,
-        statistics.MEANINGS[name],
+        statistical_models.MEANINGS[name],
         lambda rows, session: Statistical.of(name, rows, spec, seasons, workers),
         cost=cost,
     )

@@ -14,7 +14,7 @@ from rearview.data.windows import Windows
 from rearview.estimators.forecast.predictor import Array, Forecasts
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
-from rearview.tasks.statistics import Name, fit_and_forecast
+from rearview.tasks.statistical_models import Name, fit_and_forecast
 
 MOST_ROWS = {"seasonal_naive": 4_096, "theta": 768, "mstl": 2_400, "ets": 512}
 """Rows of a variable that a model is fitted to: older ones cost time and tell little."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from statistics import median
 
-from rearview.bench.analysis.statistics import Judgement
+from rearview.bench.analysis.significance import Judgement
 from rearview.report.common import text
 from rearview.report.results.tables import candidate
 

@@ -11,8 +11,8 @@ from rearview.bench.analysis import budget
 from rearview.bench.analysis.ablation import BETTER, LEVEL, UNTOLD, WORSE, Ablation
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.paper_comparison import Comparison
+from rearview.bench.analysis.significance import Interval
 from rearview.bench.analysis.standings import Answer, Contrast, Standing, build_contrasts
-from rearview.bench.analysis.statistics import Interval
 from rearview.bench.analysis.step_costs import StepCost
 from rearview.bench.analysis.step_costs import find as find_step
 from rearview.bench.rows.row import RunRow

@@ -1,6 +1,6 @@
 """Ranks, wins, tests of significance and intervals of candidates over blocks.
 
-    judgement = statistics.judge(scores, names)          # scores [block, candidate]: lower is better unless told
+    judgement = significance.judge(scores, names)          # scores [block, candidate]: lower is better unless told
     judgement.friedman.p_value, judgement.cliques, judgement.too_few
 
 Tests are scipy's, but for the signed-rank test of up to `EXACT` blocks: it counts every sign pattern, with ties too.

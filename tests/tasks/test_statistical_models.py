@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rearview.tasks import statistics
-from rearview.tasks.statistics import NAMES, Name, fit_and_forecast
+from rearview.tasks import statistical_models
+from rearview.tasks.statistical_models import NAMES, Name, fit_and_forecast
 
 LEVELS = (80.0, 97.5)
 
@@ -45,7 +45,7 @@ def test_a_fit_that_breaks_is_naive_and_counted(monkeypatch: pytest.MonkeyPatch)
     def fail(*_: object) -> None:
         raise ValueError
 
-    monkeypatch.setattr(statistics, "_fit", fail)
+    monkeypatch.setattr(statistical_models, "_fit", fail)
     made, failed = fit_and_forecast("ets", [monthly(), monthly(1)], 3, (12,), ())
     assert failed == 2
     assert made[0].ravel().tolist() == monthly()[-12:-9].tolist()
@@ -59,7 +59,7 @@ def test_constant_short_and_large_series_have_a_forecast(past: np.ndarray) -> No
 
 
 def test_processes_share_the_series_and_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "SHARING", 0.0)
+    monkeypatch.setattr(statistical_models, "SHARING", 0.0)
     pasts = [monthly(seed, 40 + seed) for seed in range(6)]
     alone, _ = fit_and_forecast("theta", pasts, 3, (12,), LEVELS)
     shared, failed = fit_and_forecast("theta", pasts, 3, (12,), LEVELS, workers=2)
@@ -81,7 +81,7 @@ def test_machines_of_ray_share_them_where_it_is_started(monkeypatch: pytest.Monk
     ray = SimpleNamespace(
         is_initialized=lambda: True, cluster_resources=lambda: {"CPU": 3.0}, remote=remote, get=lambda made: made
     )
-    monkeypatch.setattr(statistics, "SHARING", 0.0)
+    monkeypatch.setattr(statistical_models, "SHARING", 0.0)
     pasts = [monthly(seed, 40 + seed) for seed in range(8)]
     alone, _ = fit_and_forecast("theta", pasts, 3, (12,), LEVELS)
     monkeypatch.setitem(sys.modules, "ray", ray)
