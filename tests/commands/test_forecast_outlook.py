@@ -81,7 +81,7 @@ def test_many_columns_are_counted_by_where_they_go(tmp_path: Path):
     mean = np.stack([np.full(4, level) for level in (12.65, 19.35, 31.5, 31.5, 31.5)])[None]
     words, _ = words_of(panel, mean, 1.0)
     assert words == (
-        "Over the next 4 days, 1 is expected higher and 1 lower than in the last 4 days, of 5. up rises most (+10 %), "
+        "Over the next 4 days, 1 of 5 is expected higher and 1 lower than in the last 4 days. up rises most (+10 %), "
         "down falls most (−10 %)."
     )
 

@@ -151,7 +151,8 @@ def _together(
         every = "both" if len(looks) == 2 else f"all {len(looks):,}"
         words = [f"{count:,} {way}" for count, way in ways]
         if ways:
-            which = every if ways[0][0] == len(looks) else f"{ways[0][0]:,}"
+            of = f" of {len(looks):,}" if ahead else ""  # the sum names their number already
+            which = every if ways[0][0] == len(looks) else f"{ways[0][0]:,}{of}"
             words[0] = f"{which} {plural(ways[0][0], 'is', 'are')} expected {ways[0][1]}"
         moved = f"{' and '.join(words)} than {compared}"
         if not any(counts):
@@ -159,8 +160,7 @@ def _together(
             return " ".join([*parts, f"{ahead}, {every} {level}" if ahead else f"{every.capitalize()} {level}"])
         if ahead and len(looks) <= NAMED and all(math.isfinite(look.change) for look in looks):
             return f"{ahead}, {_name_each(names, looks, compared)}."
-        of = "" if moved.startswith(every) else f", of {len(looks):,}"
-        parts.append(f"{ahead}, {moved}{of}." if ahead else f"{moved[0].upper()}{moved[1:]}.")
+        parts.append(f"{ahead}, {moved}." if ahead else f"{moved[0].upper()}{moved[1:]}.")
     moving = sorted((look.change, name) for name, look in zip(names, looks, strict=True) if math.isfinite(look.change))
     if len(moving) > 1:
         ends = [f"{moving[-1][1]} rises most ({_percent(moving[-1][0])})"] if moving[-1][0] >= 0.005 else []
