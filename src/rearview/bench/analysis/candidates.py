@@ -24,7 +24,7 @@ from rearview.bench.runs.request import Request, spell
 from rearview.core.errors import SettingsError
 from rearview.core.wording import align
 
-MOST_NETWORK_SERIES = 3
+MOST_SHOWN = 3
 """Differing settings that a name spells out; more are given by their number and a short checksum."""
 MOST_SPELLED = 2
 """Settings of the mechanism that a name always spells out; of more, those at their default are left out."""
@@ -222,9 +222,9 @@ def spell_suffix(differences: Sequence[str]) -> str:
     if not differences:
         return ""
     shown = list(differences)
-    if len(shown) > MOST_NETWORK_SERIES:
+    if len(shown) > MOST_SHOWN:
         digest = hashlib.sha256(repr(sorted(shown)).encode()).hexdigest()[:4]
-        shown = [*shown[:MOST_NETWORK_SERIES], f"{len(shown) - MOST_NETWORK_SERIES} more ({digest})"]
+        shown = [*shown[:MOST_SHOWN], f"{len(shown) - MOST_SHOWN} more ({digest})"]
     return ", " + ", ".join(shown)
 
 

@@ -29,7 +29,7 @@ Block = tuple[str, int | None, int] | tuple[str, int | None]
 """Data set, horizon and, among the runs of one network, look-back."""
 MOST_RECTANGLES = 3
 """Rectangles that are shown of one table."""
-MOST_NETWORK_SERIES = 3
+MOST_SHOWN = 3
 OURS = "rearview"
 """The file of experiments that no paper has."""
 SOFTMAX = {"name": "softmax"}
@@ -175,8 +175,8 @@ def _spell(own: Facts, every: Sequence[Facts]) -> str:
     differing = {key: value for key, value in own.items() if any(other.get(key) != value for other in every)}
     training_first = sorted(spell_settings(differing), key=lambda word: not word.startswith("training "))
     words = [word.removeprefix("training ") for word in training_first]
-    more = f" and {len(words) - MOST_NETWORK_SERIES} more" if len(words) > MOST_NETWORK_SERIES else ""
-    return ", ".join(words[:MOST_NETWORK_SERIES]) + more
+    more = f" and {len(words) - MOST_SHOWN} more" if len(words) > MOST_SHOWN else ""
+    return ", ".join(words[:MOST_SHOWN]) + more
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 Labels = NDArray[np.float64]
 """[row]: 1 (anomaly), 0, or NaN where a row has no label."""
-MOST_NETWORK_SERIES = 10
+MOST_SHOWN = 10
 """Segments that a notebook shows."""
 _OF_INPUTS = (("repaired", "constant"), ("repaired", "empty"))
 """Findings that hold for inputs of a forecast only, by kind and key."""
@@ -63,8 +63,8 @@ class Prediction(NamedTuple):
 
         frame = nw.from_native(self.segments, eager_only=True)
         words = f"{quantity(len(frame), 'segment')} in {quantity(len(self.flags), 'row')}"
-        words += f", the first {MOST_NETWORK_SERIES}" if len(frame) > MOST_NETWORK_SERIES else ""
-        return html_table(frame.head(MOST_NETWORK_SERIES).iter_rows(), frame.columns, words)
+        words += f", the first {MOST_SHOWN}" if len(frame) > MOST_SHOWN else ""
+        return html_table(frame.head(MOST_SHOWN).iter_rows(), frame.columns, words)
 
 
 class Detector(Estimator[Fitted | Portfolio]):
