@@ -15,7 +15,7 @@ whole file` is fitted to the rows that it judges, as TSB-AD's board has it, with
 nothing, and the whole file is the board's business: both are run for the first seed alone.
 
 Settings were chosen on the entities that DEVELOPMENT names, whose labels were looked at. There are rows for all
-entities, for the others, which nothing was chosen by, and for those that are files of the board. Fits are spread over
+entities, for the others, which no setting was tuned on, and for those that are files of the board. Fits are spread over
 processes of one thread each; what the file holds already is skipped, so that a changed detector is measured with --out
 NEW and its rows are put behind the others. Without --data-dir the rows that are there are shown.
 """
