@@ -8,7 +8,9 @@ running statistics are those of the first process. Every process validates with 
 at the same epoch; the first one writes.
 """
 
+import atexit
 import os
+from importlib import import_module
 
 import torch
 from torch import Tensor, distributed, nn
@@ -29,7 +31,16 @@ def begin(device: torch.device) -> None:
         )
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    # Imported later, as optimisers do, its functions would hold the group as a default: it would never be given up.
+    import_module("torch.distributed.nn.functional")
     distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    atexit.register(end)
+
+
+def end() -> None:
+    """Leave the other processes; a thread of the group that outlives Python's objects would abort the process."""
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def size() -> int:
