@@ -1,4 +1,4 @@
-"""Figures of the synthetic studies: what was seen on the way, look by look."""
+"""Figures of the synthetic studies: curves of what was measured on the way."""
 
 import json
 import statistics
@@ -87,7 +87,7 @@ def _kept(study: str, folder: Path) -> list[Any]:
 
 
 def _curve(run: Any, metric: str) -> list[Point]:
-    return [(float(look.step), float(look.value)) for look in run.looks if look.metric == metric]
+    return [(float(point.step), float(point.value)) for point in run.curve if point.metric == metric]
 
 
 def _rate(run: Any) -> float:

@@ -225,10 +225,10 @@ def test_a_step_is_compared_with_the_softmax_of_its_own_time(figures, tmp_path):
 
 def test_curves_of_a_study_are_drawn_by_rate(figures, tmp_path, monkeypatch):
     def run(arm: str, rate: float, size: str, values: Sequence[float]) -> SimpleNamespace:
-        looks = [SimpleNamespace(step=100 * at, metric="sparse", value=value) for at, value in enumerate(values, 1)]
+        curve = [SimpleNamespace(step=100 * at, metric="sparse", value=value) for at, value in enumerate(values, 1)]
         training = json.dumps({"learning_rate": rate})
         row = SimpleNamespace(arm=arm, size=size, training=training, steps=100 * len(values))
-        return SimpleNamespace(row=row, looks=looks)
+        return SimpleNamespace(row=row, curve=curve)
 
     runs = [
         run("alibi", 1e-5, "full", [0.6, 0.9, 0.9]),

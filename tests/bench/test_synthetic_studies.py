@@ -46,8 +46,8 @@ def test_a_study_keeps_rows_curves_and_figures(name, tmp_path):
     for row, run in zip(rows, synthetic.read_runs(name, tmp_path), strict=True):
         assert run.row == row
         assert (row.steps, row.ended, row.size, row.device.split()[0]) == (4, "steps", "changed", "cpu")
-        seen = [look for look in run.looks if look.metric == study.metric]
-        assert [look.step for look in seen] == [2, 4]
+        seen = [point for point in run.curve if point.metric == study.metric]
+        assert [point.step for point in seen] == [2, 4]
         assert seen[-1].value == getattr(row, study.metric)
         assert run.arrays
 
@@ -70,8 +70,8 @@ def test_a_run_out_of_time_says_so_and_is_made_again(tmp_path):
     assert (whole.steps, whole.ended) == (6, "steps")
     (run,) = synthetic.read_runs("flipflop", tmp_path)
     assert run.row == whole
-    assert [look.step for look in run.looks if look.metric == "sparse"] == [2, 4, 6]
-    assert len({look.began for look in result_file.read(tmp_path / "flipflop-looks.csv", CurvePoint)}) == 2
+    assert [point.step for point in run.curve if point.metric == "sparse"] == [2, 4, 6]
+    assert len({point.began for point in result_file.read(tmp_path / "flipflop-looks.csv", CurvePoint)}) == 2
 
 
 def test_a_killed_process_is_reported_and_the_others_go_on(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rearview.bench.papers import costs
-from rearview.bench.papers.costs import Timed
+from rearview.bench.papers.costs import CostMeasurement
 from rearview.bench.papers.published import Number
 from rearview.bench.rows.row import Row
 from rearview.cli import main
@@ -123,11 +123,11 @@ def test_rows_of_gates_and_adapters_are_distinguished():
     cells = {cell.label: cell for cell in costs.cells("mica", "T5")}
     named = {label: costs.network_name(cell) for label, cell in cells.items()}
     assert sorted(filter(None, named.values())) == ["moment", "moment+mica", "patchtst", "patchtst+mica"]
-    measured = Timed("ms", "patchtst+mica", (7, 96, 48), 1.0, "")
+    measured = CostMeasurement("ms", "patchtst+mica", (7, 96, 48), 1.0, "")
     assert [label for label, cell in cells.items() if measured.is_of(cell)] == [
         "patchtst + mica(gate=mlp_query, exclude_self=False, weighting=uniform, mlp_layers=2)"
     ]
-    assert not any(Timed("ms", "patchtst+mica", (7, 97, 48), 1.0, "").is_of(cell) for cell in cells.values())
+    assert not any(CostMeasurement("ms", "patchtst+mica", (7, 97, 48), 1.0, "").is_of(cell) for cell in cells.values())
 
 
 def test_rows_that_are_none_are_refused_by_the_file(tmp_path):

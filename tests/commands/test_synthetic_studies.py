@@ -97,7 +97,7 @@ def test_a_later_run_that_is_shorter_does_not_take_the_place_of_the_longest(tmp_
     [cut] = synthetic.run("harmonic", out=tmp_path, device="cpu", seconds=0, **asked)
     assert (whole.steps, cut.steps) == (4, 2)
     [again] = synthetic.read_runs("harmonic", tmp_path)
-    assert (again.row.steps, again.row.mse, again.looks) == (4, whole.mse, kept.looks)
+    assert (again.row.steps, again.row.mse, again.curve) == (4, whole.mse, kept.curve)
     assert (tmp_path / "harmonic").iterdir().__next__().read_bytes() == figures
     rows = [row("softmax", 0.1, steps=11), row("softmax", 0.3, steps=7), row("softmax", 0.2, steps=11)]
     [found] = select(study, [synthetic.StoredRun(each, (), {}) for each in rows], "full", (), 1)

@@ -246,7 +246,7 @@ def _forecasting_cells(
     lookbacks = facts.get("lookbacks", {})
 
     def place(number: Number) -> tuple[object, ...]:
-        network = number.backbone, repr(number.attention), repr(number.around), number.variant
+        network = number.backbone, repr(number.attention), repr(number.needs), number.variant
         return number.dataset, number.lookback, number.horizon, *network, _is_best_of_several(number)
 
     wanted = (number for number in numbers if number.kind == "forecast" and number.horizon is not None)
@@ -259,7 +259,7 @@ def _forecasting_cells(
             lookback=first.lookback or lookbacks.get(first.model, 96),
             horizon=first.horizon,
             loss=_loss(first, facts.get("losses", {})),
-            adapters=tuple(first.around.get("adapters", ())),
+            adapters=tuple(first.needs.get("adapters", ())),
             presets=presets.OFFICIAL if all(number.quoted for number in same) else source,
             numbers=tuple(same),
         )
@@ -300,7 +300,7 @@ def _candidates(search: Sequence[Mapping[str, Any]], dataset: str, lookback: int
 
 def _loss(number: Number, losses: Mapping[str, Mapping[str, float]]) -> Part | None:
     """The loss of a run, with the share that its authors use on the data set where they say so."""
-    name = number.around.get("loss")
+    name = number.needs.get("loss")
     share = losses.get(str(name), {}).get(number.dataset)
     return name if share is None else {"name": name, "time_share": share}
 

@@ -86,7 +86,7 @@ class CostCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class CostMeasurement:
     """One measurement of a network."""
 
     metric: str
@@ -138,7 +138,7 @@ def cells(paper: str, table: str) -> tuple[CostCell, ...]:
     facts = catalogue.costs(paper)
     networks = group_by(
         published.select(paper, table),
-        lambda one: (one.dataset, one.lookback, one.horizon, one.backbone, one.variant, repr(one.around)),
+        lambda one: (one.dataset, one.lookback, one.horizon, one.backbone, one.variant, repr(one.needs)),
     )
     return tuple(_cell(tuple(same), facts) for same in networks.values())
 
@@ -153,7 +153,7 @@ def note(paper: str) -> str:
     return str(catalogue.costs(paper).get("note", ""))
 
 
-def compare(cells: Sequence[CostCell], times: Sequence[Timed]) -> Iterator[CostComparison]:
+def compare(cells: Sequence[CostCell], times: Sequence[CostMeasurement]) -> Iterator[CostComparison]:
     """Every printed number of the cells beside ours: counted now, or among the times."""
     for cell in cells:
         counted = _count(cell) if cell.counts else None
@@ -200,10 +200,10 @@ def _cell(numbers: tuple[Number, ...], facts: Mapping[str, Any]) -> CostCell:
         dataset="" if first.dataset == "none" else first.dataset,
         lookback=first.lookback,
         horizon=first.horizon,
-        channels=first.around.get("channels", network.get("channels")),
+        channels=first.needs.get("channels", network.get("channels")),
         model=network.get("model", first.model or first.backbone),
         attention=attention,
-        adapters=tuple(first.around.get("adapters", ())),
+        adapters=tuple(first.needs.get("adapters", ())),
         settings=network.get("settings", {}) if built else None,
         counted_too=network.get("counted_too", 0),
         maps_alone=facts.get("flops") == "maps",
@@ -239,20 +239,20 @@ def network_name(cell: CostCell) -> str:
     return str(cell.model) if spec["name"] == "softmax" else f"{cell.model}+{spec['name']}"
 
 
-def read_times(path: Path) -> list[Timed]:
+def read_times(path: Path) -> list[CostMeasurement]:
     """The last measurement of each network, size, device and mode; none where a file holds other rows."""
-    times: dict[tuple[object, ...], Timed] = {}
+    times: dict[tuple[object, ...], CostMeasurement] = {}
     try:
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 if row.get("network") and row.get("latency_ms"):  # a run that did not end has no time
                     sizes = (int(row["channels"]), int(row["lookback"]), int(row["steps"]))
                     where = f"{row['device']}, {row['mode']}, batch {row['batch']}"
-                    one = Timed("ms", row["network"], sizes, float(row["latency_ms"]), where, _memory(row))
+                    one = CostMeasurement("ms", row["network"], sizes, float(row["latency_ms"]), where, _memory(row))
                 elif row.get("host") and row.get("ms_per_step"):
                     where = f"{row['device']}, {row['mode']}, {row['model']}"
                     network = f"{row['host']} {row['attention']}"
-                    one = Timed("ms_train_step", network, (), float(row["ms_per_step"]), where, _memory(row))
+                    one = CostMeasurement("ms_train_step", network, (), float(row["ms_per_step"]), where, _memory(row))
                 else:
                     continue
                 times[one.metric, one.network, one.sizes, one.where] = one

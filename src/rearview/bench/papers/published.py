@@ -28,7 +28,7 @@ ELSEWHERE: Mapping[str, str] = _NAMES["elsewhere"]
 _TASKS: dict[str, Kind] = {"classification": "classification", "anomaly": "detection", "synthetic": "synthetic"}
 
 
-class Around(TypedDict, total=False):
+class RunNeeds(TypedDict, total=False):
     """Needs of a run beside network and mechanism."""
 
     loss: str
@@ -62,7 +62,7 @@ class Number:
     """The paper's name of the mechanism."""
     setting: str
     note: str
-    around: Around = field(default_factory=Around)
+    needs: RunNeeds = field(default_factory=RunNeeds)
     """Further needs of the run: a loss, an adapter, a network's setting."""
     reason: str = ""
     """Why no run of ours compares with it."""
@@ -124,7 +124,7 @@ def _number(row: Mapping[str, str]) -> Number:
         variant=row["attention"],
         setting=row["setting"],
         note=row["note"],
-        around=_around(row),
+        needs=_read_needs(row),
         reason=ELSEWHERE.get(backbone, ""),
     )
 
@@ -158,16 +158,16 @@ def _attention(row: Mapping[str, str]) -> dict[str, object] | None:
     return spec
 
 
-def _around(row: Mapping[str, str]) -> Around:
-    around = Around()
+def _read_needs(row: Mapping[str, str]) -> RunNeeds:
+    needs = RunNeeds()
     if row["backbone"] == "FreDF":
-        around["loss"] = "fredf"
+        needs["loss"] = "fredf"
     if row["backbone"] == "LIFT":
-        around["adapters"] = ["lift"]
+        needs["adapters"] = ["lift"]
     if "PCA" in row["setting"]:
-        around["adapters"] = ["decorrelate"]
+        needs["adapters"] = ["decorrelate"]
     if "MOL" in row["setting"]:
-        around["adapters"] = ["channel_heads"]
+        needs["adapters"] = ["channel_heads"]
     if channels := re.search(r"\bC=(\d+)", row["setting"]):
-        around["channels"] = int(channels[1])
-    return around
+        needs["channels"] = int(channels[1])
+    return needs

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from rearview.core.registry import import_lazily
 
 if TYPE_CHECKING:
-    from rearview.bench.synthetic.runner import StoredRun, get, looks_file, plan, read_runs, rows_file, run
+    from rearview.bench.synthetic.runner import StoredRun, curves_file, get, plan, read_runs, rows_file, run
 
 NAMES = ("flipflop", "harmonic", "operators", "components")
 """The studies."""
 
 
 __getattr__ = import_lazily(
-    __name__, {"runner": ("StoredRun", "get", "looks_file", "plan", "read_runs", "rows_file", "run")}
+    __name__, {"runner": ("StoredRun", "get", "curves_file", "plan", "read_runs", "rows_file", "run")}
 )
-__all__ = ["NAMES", "StoredRun", "get", "looks_file", "plan", "read_runs", "rows_file", "run"]
+__all__ = ["NAMES", "StoredRun", "curves_file", "get", "plan", "read_runs", "rows_file", "run"]

@@ -51,7 +51,7 @@ class StoredRun:
     """A run as `out` holds it: its row, its curve and the numbers behind its figures."""
 
     row: SyntheticRow
-    looks: tuple[CurvePoint, ...]
+    curve: tuple[CurvePoint, ...]
     arrays: Arrays
 
 
@@ -124,14 +124,14 @@ def read_runs(name: str, out: Path) -> list[StoredRun]:
     """Every run of a study that `out` holds; of runs of the same configuration, the longest, then the last."""
     made = sorted(files.known_rows(rows_file(out, name), get(name).row), key=lambda row: row.steps)
     rows = {_run_name(row.configuration): row for row in made}
-    place = looks_file(out, name)
-    looks = files.read(place, CurvePoint) if place.exists() else []
+    place = curves_file(out, name)
+    points = files.read(place, CurvePoint) if place.exists() else []
     runs = []
     for run_name, row in rows.items():
-        own = [look for look in looks if look.run == run_name]
+        own = [point for point in points if point.run == run_name]
         # A run that was cut off and made again has two curves: the longest counts, then the last.
-        longest = max(own, key=lambda look: (look.step, look.began), default=None)
-        curve = tuple(look for look in own if longest is not None and look.began == longest.began)
+        longest = max(own, key=lambda point: (point.step, point.began), default=None)
+        curve = tuple(point for point in own if longest is not None and point.began == longest.began)
         path = out / name / f"{run_name}.npz"
         try:
             with np.load(path, allow_pickle=False) as arrays:
@@ -149,7 +149,7 @@ def rows_file(out: Path, name: str) -> Path:
     return out / f"{name}.csv"
 
 
-def looks_file(out: Path, name: str) -> Path:
+def curves_file(out: Path, name: str) -> Path:
     """The file of a study's curves."""
     return out / f"{name}-looks.csv"
 
@@ -184,11 +184,11 @@ def make(one: StudyRun, *, out: Path, seconds: float | None = None, until: float
 
     def keep(seen: Measurement) -> None:
         for metric, value in seen.values.items():
-            look = CurvePoint(
+            point = CurvePoint(
                 study=one.study, arm=one.arm, run=run_name, began=began, step=seen.step,
                 seconds=round(seen.seconds, 3), train_loss=seen.train_loss, metric=metric, value=value,
             )  # fmt: skip
-            files.append(looks_file(out, one.study), look)
+            files.append(curves_file(out, one.study), point)
 
     row, arrays = study.make(one, seconds=seconds, keep=keep)
     path = rows_file(out, one.study)

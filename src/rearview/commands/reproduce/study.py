@@ -55,7 +55,7 @@ def study_command(
         print_lines([*lines, f"Would write to {out}" if waiting else "Nothing is left to run."])
         return 0
     # Runs only ever add to the files of rows and curves.
-    files = (synthetic.rows_file(out, name), synthetic.looks_file(out, name))
+    files = (synthetic.rows_file(out, name), synthetic.curves_file(out, name))
     before = [path.stat().st_size if path.exists() else 0 for path in files]
     with collect_warnings() as warnings:
         if not only_show:

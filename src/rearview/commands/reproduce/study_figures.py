@@ -125,7 +125,7 @@ def _curves(runs: Runs, metric: str, name: str, column: str = "value") -> View:
     """A column of each run's curve over steps, at the measurements of a metric."""
     series = []
     for arm, run in runs.items():
-        points = [(look.step, getattr(look, column)) for look in run.looks if look.metric == metric]
+        points = [(point.step, getattr(point, column)) for point in run.curve if point.metric == metric]
         steps, values = np.array(points, dtype=np.float64).reshape(-1, 2).T
         series.append(Series(arm, steps, values))
     return View(name, tuple(series))
