@@ -253,6 +253,8 @@ def fit(judge: Judge, seed: int, *, default: bool) -> tuple[dict[str, Scores], R
         if equal:
             weights = Weights.equal(len(fitted.ids), len(members))
         raw = portfolio.combine(errors, references, weights, judge.test, place, fitted.averaged)
+        if len(members) > 1:  # what one member says is ranked as it is
+            raw = portfolio.rank_rows(raw, fitted.ranks, judge.test, place)
         bounds = judge.test.bounds()
         divisors = [fitted.drift.divisor(raw.rows[a:b], at) for at, (a, b) in zip(place, bounds, strict=True)]
         return raw.rows if undivided else divide(raw, judge.test, divisors).rows

@@ -237,7 +237,9 @@ def test_a_member_adds_to_the_score_by_its_weight(fitted: Detector) -> None:
         portfolio.errors(panel)["shapes"], portfolio.references["shapes"], panel, [0], portfolio.averaged
     )
     share = weights.known[0][list(portfolio.references).index("shapes")]
-    np.testing.assert_allclose(portfolio.scores(panel).members["shapes"], share * alone.rows)
+    plain, ranked = replace(portfolio, ranks=None).raw_scores(panel), portfolio.raw_scores(panel)
+    np.testing.assert_allclose(plain.members["shapes"], share * alone.rows)
+    np.testing.assert_allclose(ranked.members["shapes"] * plain.rows, plain.members["shapes"] * ranked.rows)
 
 
 def test_one_channel_far_off_does_not_drown_the_others_where_roots_are_averaged(fitted: Detector) -> None:
@@ -246,7 +248,7 @@ def test_one_channel_far_off_does_not_drown_the_others_where_roots_are_averaged(
     errors = np.ones(panel.values.shape, dtype=np.float32) * reference.usual.known[0].astype(np.float32)
     errors[:, 0] *= 100
     plain, rooted = (
-        portfolios.compare(errors, replace(reference, rooted=rooted, levels=np.ones(1)), panel, [0], 1)
+        portfolios.compare(errors, replace(reference, rooted=rooted, levels=np.ones(1), ranks=None), panel, [0], 1)
         for rooted in (False, True)
     )
     channels = panel.values.shape[1]

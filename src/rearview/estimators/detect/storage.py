@@ -17,6 +17,7 @@ from rearview.estimators.detect.portfolio.drift import Drift
 from rearview.estimators.detect.portfolio.members import Member, Shapes
 from rearview.estimators.detect.portfolio.patches import lay
 from rearview.estimators.detect.portfolio.portfolio import KINDS, Portfolio, Reference, Standing, find_shapes
+from rearview.estimators.detect.portfolio.ranks import LEVELS, Ranks
 from rearview.estimators.detect.portfolio.trust import Weights
 from rearview.estimators.detect.spec import DetectSpec
 from rearview.estimators.detect.stream import Stream, Tail
@@ -76,6 +77,7 @@ def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
         "rooted": [name for name, one in fitted.references.items() if one.rooted],
         "threshold_elsewhere": fitted.calibration.threshold_elsewhere,
         "ceiling_elsewhere": fitted.drift.ceiling_elsewhere,
+        "rank_scales": {name: one.scale for name, one in _list_ranks(fitted).items()},
         "drawn": fitted.calibration.drawn,
         "standings": [asdict(standing) for standing in fitted.standings],
         "notes": fitted.notes,
@@ -87,6 +89,8 @@ def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
     for name, one in fitted.references.items():
         arrays = {"usual": one.usual.known, "usual_elsewhere": one.usual.elsewhere, "levels": one.levels}
         tensors |= to_tensors({f"reference.{name}.{key}": array for key, array in arrays.items()})
+    for name, ranks in _list_ranks(fitted).items():
+        tensors |= to_tensors({f"ranks.{name}.known": ranks.known, f"ranks.{name}.elsewhere": ranks.elsewhere})
     shared: dict[str, NDArray[Any]] = {
         "portfolio.shrink": fitted.shrink,
         "portfolio.groups": fitted.groups,
@@ -96,6 +100,12 @@ def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
         "portfolio.ceilings": fitted.drift.ceilings,
     }
     return facts, tensors | to_tensors(shared)
+
+
+def _list_ranks(fitted: Portfolio) -> dict[str, Ranks]:
+    """The ranks of members, by name, and of their mean."""
+    ranks = {**{name: one.ranks for name, one in fitted.references.items()}, fitted.name: fitted.ranks}
+    return {name: one for name, one in ranks.items() if one is not None}
 
 
 def _read(stored: Stored) -> tuple[Fitted | Portfolio, Facts, Stream]:
@@ -155,13 +165,23 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         for fit in fits:  # one that does not fit the windows is found out now, not by somebody's rows
             lay(trial, len(trial), fit.errors, centred=fit.centred)
 
+    def rank(name: str) -> Ranks | None:
+        scale = facts.get("rank_scales", {}).get(name)  # detectors saved earlier compare what is not ranked
+        if scale is None:
+            return None
+        if not scale > 0:
+            raise DamagedModel(f"the scale of the ranks of {name} is not above 0")
+        levels = len(LEVELS)
+        known = stored.shaped(f"ranks.{name}.known", series, levels)
+        return Ranks(known, stored.shaped(f"ranks.{name}.elsewhere", levels), float(scale))
+
     def refer(name: str, level: float) -> Reference:
         prefix = f"reference.{name}."
         usual = Usual(
             stored.positive(f"{prefix}usual", series, columns), stored.positive(f"{prefix}usual_elsewhere", columns)
         )
         rooted = name in facts.get("rooted", ())
-        return Reference(usual, stored.shaped(f"{prefix}levels", series), float(level), rooted)
+        return Reference(usual, stored.shaped(f"{prefix}levels", series), float(level), rooted, rank(name))
 
     number = len(facts["levels_elsewhere"])
     weights = Weights.equal(series, number)  # those of detectors saved earlier
@@ -183,6 +203,7 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         averaged=int(facts["averaged" if "averaged" in facts else "window"]),  # saved earlier: as long as a window
         references={name: refer(name, level) for name, level in facts["levels_elsewhere"].items()},
         weights=weights,
+        ranks=rank(Portfolio.name),
         drift=drift,
         calibration=Calibration(
             usual=Usual.ones(series, columns),

@@ -1,10 +1,10 @@
 """Fit simple detectors and a network to ordinary rows, make their scores comparable, and combine them.
 
 Every member gives an error for each cell. Errors are averaged over channels and over a few rows, divided by their mean
-on rows that the member's fit did not see, and compared by the logarithm of that: a member is heard when a row is many
-times as far off as is usual for it. The score of a row is the mean over the members, weighted by how well each finds
-anomalies that are made in those rows (`trust`), and divided by how far a series has moved for good (`drift`). Members
-that are cheap to fit are fitted once more to all ordinary rows before they are used.
+on rows that the member's fit did not see, and ranked among those rows (`ranks`): a member is heard when so large an
+error is rare for it. Members are averaged, weighted by how well each finds anomalies that are made in those rows
+(`trust`), ranked once more, so that series can be compared, and divided by how far a series has moved for good
+(`drift`). Members that are cheap to fit are fitted once more to all ordinary rows before they are used.
 """
 
 import time
@@ -35,6 +35,7 @@ from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
 from rearview.estimators.detect.portfolio.drift import Drift, divide
 from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes, thin
 from rearview.estimators.detect.portfolio.patches import cut, first_rows, lay, pad
+from rearview.estimators.detect.portfolio.ranks import Ranks
 from rearview.estimators.detect.portfolio.trust import Weights, learn_weights
 from rearview.estimators.detect.scoring import Scores
 from rearview.estimators.detect.spec import NETWORK, DetectSpec
@@ -63,6 +64,8 @@ LEAST_LEVEL = 1e-4
 """The least error that is usual for a member: one that meets every row exactly is no hair trigger."""
 TRIMMED = 0.05
 """Share of held-out rows, the worst, that do not count for what is usual: anomalies among them must not hide others."""
+USUAL_SCALE = 0.3
+"""The scale of the tail of a member that is usual: of ordinary rows that are far off, errors are larger by a third."""
 KINDS: Mapping[str, type[Member]] = {
     "clusters": Clusters,
     "neighbours": Neighbours,
@@ -114,6 +117,8 @@ class Reference:
     """The same for series that were not seen in training."""
     rooted: bool = False
     """Whether the roots of errors are averaged over channels."""
+    ranks: Ranks | None = None
+    """Of the logarithms of errors over what is usual; None: these are compared as they are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,6 +160,8 @@ class Portfolio:
     references: Mapping[str, Reference]
     weights: Weights
     """Of the members, in the order of `references`."""
+    ranks: Ranks | None
+    """Of the means over members; None: these are the score."""
     drift: Drift
     calibration: Calibration
     standings: tuple[Standing, ...]
@@ -222,7 +229,9 @@ class Portfolio:
 
     def raw_scores(self, panel: Panel) -> Scores:
         """The same beside the rows that were learned from, wherever a series has moved since."""
-        return combine(self.errors(panel), self.references, self.weights, panel, self.place(panel), self.averaged)
+        place = self.place(panel)
+        combined = combine(self.errors(panel), self.references, self.weights, panel, place, self.averaged)
+        return rank_rows(combined, self.ranks, panel, place)
 
     def errors(self, panel: Panel) -> dict[str, Errors]:
         """The errors of each member."""
@@ -256,14 +265,29 @@ def combine(
 
 
 def compare(errors: Errors, reference: Reference, panel: Panel, place: list[int | None], averaged: int) -> Scores:
-    """What a member says of rows and channels: the logarithm of errors over what is usual for it."""
+    """What a member says of rows and channels: how rare its errors are, in logarithms."""
     own = _average(reference.usual.weigh(errors, panel, place), panel, averaged, rooted=reference.rooted)
     levels = np.array([reference.level_elsewhere if p is None else reference.levels[p] for p in place])
     rows = np.log1p(own.rows / np.repeat(levels, panel.lengths))
+    if reference.ranks is not None:
+        rows = reference.ranks.rank(rows, panel, place)
     # Channels share in what a member says of a row as they share in its error.
     whole = weigh(own.channels).rows
     with np.errstate(invalid="ignore"):
         return Scores(rows, own.channels * (rows / np.where(whole > 0, whole, 1))[:, None])
+
+
+def rank_rows(scores: Scores, ranks: Ranks | None, panel: Panel, place: list[int | None]) -> Scores:
+    """Scores ranked; channels and members share in the rank of a row as they share in its score."""
+    if ranks is None:
+        return scores
+    rows = ranks.rank(scores.rows, panel, place)
+    by = rows / np.where(scores.rows > 0, scores.rows, 1)
+    return Scores(
+        rows,
+        (scores.channels * by[:, None]).astype(np.float32),
+        {name: part * by for name, part in scores.members.items()},
+    )
 
 
 def _average(scores: Scores, panel: Panel, averaged: int, *, rooted: bool) -> Scores:
@@ -346,6 +370,7 @@ class PreparedPortfolio:
         own = Scaler(scaler.mean[used], scaler.std[used])
         # Where the rows hold anomalies, made ones are ranked among real ones: members stay as they are.
         ordinary = self.spec.threshold != "robust"
+        ranked = bool(ordinary and held.any())
         errors: dict[str, Errors] = {}
         before: dict[str, tuple[Member, ...]] = {}
         members: dict[str, tuple[Member, ...]] = {}
@@ -373,6 +398,7 @@ class PreparedPortfolio:
                 averaged,
                 balance=name in BALANCED,
                 rooted=ordinary and name in ROOTED,
+                ranked=ranked,
             )
             for name in names
         }
@@ -385,10 +411,12 @@ class PreparedPortfolio:
             return [compare(said[name], one, some, place, averaged).rows for name, one in references.items()]
 
         weights = Weights.equal(panel.series, len(names))
-        if ordinary and held.any():
+        if ranked:
             varying = ~constant_channels.find(panel, border)[used]
             weights = learn_weights(judge, part, own.std, varying, np.flatnonzero(used), panel.series, self.spec.seed)
         scores = combine(errors, references, weights, part, place, averaged)
+        ranks = _learn_ranks(scores.rows, part, np.flatnonzero(used), panel.series, averaged, 1.0) if ranked else None
+        scores = rank_rows(scores, ranks, part, place)
         scored = [scores.rows[a:b] for a, b in part.bounds()]
         limits, pooled, drawn = draw_thresholds(scored, np.flatnonzero(used), panel.series, self.spec, window)
         drawn, notes = describe_threshold(
@@ -411,6 +439,7 @@ class PreparedPortfolio:
             averaged=averaged,
             references=references,
             weights=weights,
+            ranks=ranks,
             drift=Drift.learn(scored, np.flatnonzero(used), panel.series),
             calibration=Calibration(Usual.ones(panel.series, len(panel.columns)), limits, pooled, drawn, notes),
             standings=_rank(scores, references, weights, seconds),
@@ -487,6 +516,7 @@ def _refer(
     *,
     balance: bool,
     rooted: bool,
+    ranked: bool,
 ) -> Reference:
     """What is usual for a member, from its errors on held-out rows of some `series` among `count`."""
     usual = find_usual(errors, part, series, count, constant, balance=balance)
@@ -495,7 +525,17 @@ def _refer(
     levels = np.full(count, elsewhere)
     for s, (a, b) in zip(series.tolist(), part.bounds(), strict=True):
         levels[s] = _level(rows[a:b], elsewhere)
-    return Reference(usual, levels, elsewhere, rooted)
+    ratios = np.log1p(rows / np.repeat(levels[series], part.lengths))
+    ranks = _learn_ranks(ratios, part, series, count, averaged, USUAL_SCALE) if ranked else None
+    return Reference(usual, levels, elsewhere, rooted, ranks)
+
+
+def _learn_ranks(
+    rows: NDArray[np.float64], part: Panel, series: NDArray[np.int64], count: int, averaged: int, usual_scale: float
+) -> Ranks:
+    """Ranks among the scores [row] of held-out rows of some `series` among `count`."""
+    scored = [rows[a:b] for a, b in part.bounds()]
+    return Ranks.learn(scored, series, count, averaged=averaged, usual_scale=usual_scale)
 
 
 def _level(rows: NDArray[np.float64], otherwise: float = 1.0) -> float:
