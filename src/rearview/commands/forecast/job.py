@@ -220,6 +220,7 @@ def run(job: Job, folder: Path, listener: Listener) -> Outcome:
     panel, windows = planned.panel, planned.windows
     notes = (*_notes(results), *_missing_parts(job, panel, windows), *_hints(planned.networks, job, panel, results))
     fits = [result.final.forecaster.fitted for result in results if result.final is not None]
+    kept = set(variables(panel))
     return Outcome(
         job=job,
         panel=panel,
@@ -229,7 +230,7 @@ def run(job: Job, folder: Path, listener: Listener) -> Outcome:
         verdict=" ".join([_compare(results, job, panel, windows), *_shares(results)]),
         notes=tuple(dict.fromkeys(notes)),
         findings=tuple(dict.fromkeys((*panel.findings, *(one for fitted in fits for one in fitted.findings)))),
-        left_out=tuple(name for name in variables(planned.whole) if name not in set(variables(panel))),
+        left_out=tuple(name for name in variables(planned.whole) if name not in kept),
         interrupted=interrupted,
         seconds=time.perf_counter() - started,
         warnings=tuple(warnings),
@@ -264,7 +265,8 @@ def plan(job: Job, folder: Path, listener: Listener, started: float | None = Non
         check_length(panel, lookback.value, job.spec.horizon)
     # Read now, because a future that can't be used must not be found out after the training.
     read_known(panel, stamps_ahead(panel, job.spec.horizon), job.future, job.reading)
-    known_at = AsOf.of(table, panel, job.reading) if windows else None
+    all_tested = networks or AUTO not in names or not portfolio.is_sampled(panel)
+    known_at = AsOf.of(table, panel, job.reading) if windows and all_tested else None
     began = time.perf_counter() if started is None else started
     shared = _Shared(job, panel, known_at, folder / "checkpoints", windows, lookback.value, began, listener)
     tasks: list[_Task | _AutoTask] = []

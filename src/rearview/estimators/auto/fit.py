@@ -113,6 +113,11 @@ def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: PanelHisto
     return Contest.of(panel, spec, options).run(known_at)
 
 
+def is_sampled(panel: Panel) -> bool:
+    """Whether a panel has so many series, or columns, that candidates are backtested on some of them alone."""
+    return max(panel.series, panel.targets) > MOST_BACKTESTED
+
+
 @dataclass(slots=True, eq=False)
 class Contest:
     """The candidates for a panel, how they are backtested, and what became of each."""
