@@ -180,8 +180,9 @@ def test_a_candidate_that_fails_is_named_and_left_out(monkeypatch: pytest.Monkey
     assert "no such luck" in board.loc["broken", "note"]
 
 
-def test_many_columns_are_weighed_by_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_columns_are_weighed_by_some_of_them_where_there_is_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portfolio, "MOST_BACKTESTED", 2)
+    monkeypatch.setattr(portfolio, "FOR_OWN_WEIGHTS", 0.0)
     monkeypatch.setattr(statistical_models, "NAMES", ("seasonal_naive",))
     frame = monthly(columns=5)
     panel = Forecaster(horizon=HORIZON).read_to_fit(frame)

@@ -3,11 +3,12 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rearview.core.errors import RearviewError
 from rearview.core.wording import listing, quantity
@@ -18,7 +19,7 @@ from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_at_z
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
 from rearview.estimators.auto.schedule import START, Options, check_rows, choose_windows
 from rearview.estimators.auto.usage import list_used_inputs
-from rearview.estimators.auto.weights import choose_weights, combine_backtests, measure_losses
+from rearview.estimators.auto.weights import choose_weights, combine_backtests, measure_losses, tilt_weights
 from rearview.estimators.base import Session, fingerprint
 from rearview.estimators.forecast.backtest import (
     Backtest,
@@ -32,11 +33,14 @@ from rearview.estimators.forecast.backtest import (
 from rearview.estimators.forecast.predictor import Array, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.stretch import measure_stretch, stretch_backtest
+from rearview.estimators.forecast.zero_shot import NEAR
 from rearview.pretrained import weights as shipped
 from rearview.tasks import metrics, statistical_models
 
 MOST_BACKTESTED = 200
-"""Series, or columns, whose backtests weigh the members; more are not looked at for that."""
+"""Series, or columns, whose backtests choose the members, and that are backtested at once."""
+FOR_OWN_WEIGHTS = 0.3
+"""Share of the time left that backtests of the other series, or columns, may take, so that each has its own weights."""
 FEW_VARIABLES = 20
 """Variables below which the time of a model is not measured, but taken from what it costs elsewhere."""
 AT_ONCE = 16
@@ -132,6 +136,8 @@ class Contest:
     attempts: list[_Attempt]
     interrupted: bool = False
     """Whether Ctrl-C ended the backtests."""
+    weighed: int = 0
+    """Variables that were backtested."""
 
     @classmethod
     def of(cls, panel: Panel, spec: ForecastSpec, options: Options) -> "Contest":
@@ -144,7 +150,7 @@ class Contest:
         if panel.series > MOST_BACKTESTED:
             sample = panel.only(panel.ids[:: -(-panel.series // MOST_BACKTESTED)])
         elif panel.targets > MOST_BACKTESTED:
-            sample = _keep_targets(panel, -(-panel.targets // MOST_BACKTESTED))
+            sample = _keep_targets(panel, range(0, panel.targets, -(-panel.targets // MOST_BACKTESTED)))
         return cls(panel, sample, spec, options, windows, seasons, [_Attempt(one) for one in candidates])
 
     @property
@@ -273,9 +279,10 @@ class Contest:
         """Seconds of one process for a forecast of the sample, measured on a few; 0: too few variables to measure."""
         if _count(self.sample) < FEW_VARIABLES or candidate.name in ("seasonal_naive", linear.NAME):
             return 0.0
-        most = AT_ONCE if candidate.name == shipped.NAME else 1
+        most = AT_ONCE if candidate.name in (shipped.NAME, NEAR) else 1
         few = self.sample.only(self.sample.ids[:: -(-self.sample.series // most)])
-        few = few if few.targets <= 2 * most else _keep_targets(few, -(-few.targets // (2 * most)))
+        if few.targets > 2 * most:
+            few = _keep_targets(few, range(0, few.targets, -(-few.targets // (2 * most))))
         seconds = 0.0
         with suppress(*BREAKING):  # what breaks here breaks in the backtest, too, and is told there
             predictor = candidate.fit(few, Session())
@@ -301,9 +308,9 @@ class Contest:
             scored = [one for one in self.attempts if one.backtest is not None]
         prior = np.array([one.candidate.prior for one in scored])
         if losses is None:
-            weights = np.tile(prior / prior.sum(), (_count(self.sample), 1))
+            weights = np.tile(prior / prior.sum(), (_count(panel), 1))
         else:
-            weights = choose_weights(losses, prior)
+            weights = self._weigh(scored, losses, prior)
         weights = self._fit_members(scored, weights)
         kept = [n for n, one in enumerate(scored) if one.final is not None]
         finals = tuple(one.final for one in scored if one.final is not None)
@@ -324,7 +331,7 @@ class Contest:
         ensemble = Ensemble(
             spec=spec,
             members=finals,
-            weights=table if self.sample is panel else np.tile(common, (_count(panel), 1)),
+            weights=table,
             common=common,
             ids=panel.ids,
             columns=panel.columns,
@@ -344,6 +351,72 @@ class Contest:
         with suppress(*BREAKING):
             first.final = first.final or first.candidate.fit(panel, Session())
         return AutoFit(ensemble, combined, backtests, first.final)
+
+    def _weigh(self, scored: list[_Attempt], losses: Array, prior: Array) -> Array:
+        """[variable, member]: weights for all variables by losses of the sample and, in time, of the others.
+
+        The sample chooses the members. Where there is no time to backtest those on the others, all weigh alike.
+        """
+        weights = choose_weights(losses, prior)
+        self.weighed = _count(self.sample)
+        if self.sample is self.panel:
+            return weights
+        common = weights.mean(axis=0)
+        used = np.flatnonzero(common)
+        weights = np.tile(common, (_count(self.panel), 1))
+        whole = self._measure_others([scored[n] for n in used], losses[used])
+        if whole is not None:
+            weights[:, used] = tilt_weights(common[used], whole)
+        return weights
+
+    def _measure_others(self, members: list[_Attempt], losses: Array) -> Array | None:
+        """[member, window, variable]: losses of the sample and, part by part, of the others; None: no time for them.
+
+        Losses alone are kept. When a part shows that the rest will take too long, the rest have none.
+        """
+        options, began, room = self.options, time.monotonic(), FOR_OWN_WEIGHTS * self._left()
+        if self.interrupted or self.windows * sum(one.forecast_seconds for one in members) >= room:
+            return None
+        options.stage("backtests of all other variables", ["fit to all rows"])
+        whole = np.full((*losses.shape[:2], _count(self.panel)), np.nan)
+        whole[..., _find_places(self.panel, self.sample)] = losses
+        parts, own_ends = _list_others(self.panel, self.sample), ends_apart(self.sample, self.spec.horizon)
+        for done, part in enumerate(parts):
+            if done and (time.monotonic() - began) / done * len(parts) > room:
+                break
+            rows = _cut(self.panel, part)
+            try:
+                tests = [self._test_again(one, rows, own_ends=own_ends) for one in members]
+            except KeyboardInterrupt:
+                self.interrupted = True
+                break
+            tested = [n for n, test in enumerate(tests) if test is not None]
+            if tested:
+                part_losses = np.full((len(tests), self.windows, _count(rows)), np.nan)
+                part_losses[tested] = measure_losses([one for one in tests if one is not None])
+                whole[..., _find_places(self.panel, rows)] = part_losses
+            self.weighed += _count(rows)
+        seconds = time.monotonic() - began
+        options.say(f"backtests of {self.weighed:,} of {_count(self.panel):,} variables: {seconds:.1f} s")
+        return whole if self.weighed > _count(self.sample) else None
+
+    def _test_again(self, attempt: _Attempt, rows: Panel, *, own_ends: bool) -> Backtest | None:
+        """The backtest of a member on other rows, a network as the sample trained it; None: it has none there."""
+        candidate, known = attempt.candidate, None if attempt.backtest is None else attempt.backtest.fitted
+        if candidate.trains and (self.options.refit or known is None or rows.columns != self.sample.columns):
+            return None
+        try:
+            return backtest(
+                rows,
+                lambda before, window: known if candidate.trains and known else candidate.fit(before, Session()),
+                self.spec.horizon,
+                n_windows=self.windows,
+                refit=self.options.refit,
+                levels=self.levels,
+                own_ends=own_ends,
+            )
+        except BREAKING:
+            return None
 
     def _fit_members(self, scored: list[_Attempt], weights: Array) -> Array:
         """Fit to all rows what has a weight, the heaviest networks first; the weights with those that failed at 0."""
@@ -402,7 +475,7 @@ class Contest:
 
     def _notes(self, windows: int, finals: tuple[Predictor, ...]) -> tuple[str, ...]:
         """What a person should know of an ensemble that so many windows were backtested for."""
-        panel, sample, notes = self.panel, self.sample, []
+        panel, notes = self.panel, []
         if not windows:
             why = "Interrupted before" if self.interrupted else "Too short for"
             notes.append(
@@ -410,10 +483,10 @@ class Contest:
             )
         elif windows == 1:
             notes.append("The weights rest on one backtest window.")
-        if sample is not panel:
+        if windows and self.weighed < _count(panel):
             many = panel.series > 1
-            of = (sample.series, panel.series, "series") if many else (sample.targets, panel.targets, "columns")
-            notes.append("The weights rest on {:,} of {:,} {}.".format(*of))
+            of = (panel.targets, panel.series, "series") if many else (panel.series, panel.targets, "columns")
+            notes.append(f"The weights rest on {self.weighed // of[0]:,} of {of[1]:,} {of[2]}.")
         unlike = _count_unlike(panel, self.spec.horizon, self.seasons[0] if self.seasons else 1) if windows else 0
         if 2 * unlike > _count(panel):
             few = f"The last rows of {unlike} variables change" if unlike > 1 else "The last rows change"
@@ -429,10 +502,32 @@ def _count(panel: Panel) -> int:
     return panel.series * panel.targets
 
 
-def _keep_targets(panel: Panel, every: int) -> Panel:
-    """One target in `every` of a panel, and all its inputs."""
-    targets = range(0, panel.targets, every)
+def _keep_targets(panel: Panel, targets: Sequence[int]) -> Panel:
+    """Some targets of a panel by number, and all its inputs."""
     return replace(panel.select([*targets, *range(panel.targets, len(panel.columns))]), targets=len(targets))
+
+
+def _list_others(panel: Panel, sample: Panel) -> list[Sequence[str]]:
+    """Names of the series that are not in a sample, or of the targets, as many at a time as are backtested at once."""
+    by_series = panel.series > MOST_BACKTESTED
+    tested = {*(sample.ids if by_series else sample.target_names)}
+    others = [name for name in (panel.ids if by_series else panel.target_names) if name not in tested]
+    return [others[start : start + MOST_BACKTESTED] for start in range(0, len(others), MOST_BACKTESTED)]
+
+
+def _cut(panel: Panel, names: Sequence[str]) -> Panel:
+    """Series of these names, or targets with all inputs."""
+    if panel.series > MOST_BACKTESTED:
+        return panel.only(names)
+    return _keep_targets(panel, [panel.columns.index(name) for name in names])
+
+
+def _find_places(panel: Panel, part: Panel) -> NDArray[np.int64]:
+    """[variable]: the numbers that the variables of a part have in the panel."""
+    rows = {name: number for number, name in enumerate(panel.ids)}
+    series = np.array([rows[name] for name in part.ids])
+    targets = np.array([panel.columns.index(name) for name in part.target_names])
+    return (series[:, None] * panel.targets + targets).ravel()
 
 
 def _share_work(seconds: float) -> float:
