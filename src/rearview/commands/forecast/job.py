@@ -22,8 +22,10 @@ from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import check_length, drop_empty_targets
 from rearview.data.panel_reader import open_source, read_panel
 from rearview.data.read_options import ReadOptions
+from rearview.data.windows import final_windows
 from rearview.estimators.auto import fit as portfolio
 from rearview.estimators.auto import schedule
+from rearview.estimators.auto.deadline import forecast_in_time
 from rearview.estimators.auto.ensemble import Ensemble, Standing, trim_levels
 from rearview.estimators.auto.portfolio import panel_seasons
 from rearview.estimators.auto.usage import list_used_inputs
@@ -33,7 +35,7 @@ from rearview.estimators.forecast.backtest import Backtest, Scores
 from rearview.estimators.forecast.fit import Prepared, prepare
 from rearview.estimators.forecast.forecaster import Forecaster, stamps_ahead
 from rearview.estimators.forecast.known_inputs import read_known
-from rearview.estimators.forecast.prediction import Fitted, variables
+from rearview.estimators.forecast.prediction import Fitted, check_finite, variables
 from rearview.estimators.forecast.predictor import Forecasts, Predictor
 from rearview.estimators.forecast.spec import ALONE, AUTO, ForecastSpec, Intervals
 from rearview.estimators.forecast.zero_shot import Pretrained, is_meant
@@ -405,17 +407,35 @@ class _AutoTask:
     def run(self, left: Sequence[str] = ()) -> list[ModelResult]:
         """Fit the portfolio, forecast with it, and give its backtest before those of its members."""
         shared = self.shared
-        forecaster = shared.forecaster(self._spec)
-        made = portfolio.fit(shared.panel, forecaster.spec, self._options(left), shared.known_at)
+        forecaster, options = shared.forecaster(self._spec), self._options(left)
+        made = portfolio.fit(shared.panel, forecaster.spec, options, shared.known_at)
         shared.listener.stage(f"forecast of {self.name}", left)
         try:
-            final = shared.forecast(forecaster, made.ensemble)
+            made, final = self._forecast(forecaster, made, options)
         except KeyboardInterrupt:
             simpler = made.fall_back()
             if simpler is None:
                 raise
             made, final = simpler, shared.forecast(forecaster, simpler.ensemble)
         return _portfolio_results(self.name, made, final)
+
+    def _forecast(
+        self, forecaster: Forecaster, made: portfolio.AutoFit, options: schedule.Options
+    ) -> tuple[portfolio.AutoFit, FinalForecast]:
+        """The forecast in the time that is left, and the portfolio that it is the forecast of."""
+        shared = self.shared
+        forecaster.adopt(made.ensemble, shared.panel)
+        tail = forecaster.tail
+        stamps = stamps_ahead(tail, forecaster.spec.horizon)
+        known = read_known(tail, stamps, shared.job.future, forecaster.reading_of_new)
+        levels = () if forecaster.spec.intervals == "none" else forecaster.spec.levels
+        ensemble, forecasts = forecast_in_time(
+            made.ensemble, made.first, tail, levels, known, lambda: portfolio.count_seconds_left(options, tail)
+        )
+        check_finite(forecasts, tail, final_windows(tail))
+        forecaster.adopt(ensemble, shared.panel)
+        backtest = None if made.backtest is None else replace(made.backtest, fitted=ensemble)
+        return replace(made, ensemble=ensemble, backtest=backtest), FinalForecast(forecaster, forecasts, stamps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

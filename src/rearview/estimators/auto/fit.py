@@ -15,6 +15,7 @@ from rearview.core.wording import listing, quantity
 from rearview.data.panel import Panel
 from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
+from rearview.estimators.auto.deadline import MANY
 from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_at_zero, trim_levels
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
 from rearview.estimators.auto.schedule import START, Options, check_rows, choose_windows
@@ -51,6 +52,10 @@ END, END_EACH = 1.5, 5e-4
 """Seconds of the processor for page and files, and as many more for each variable."""
 LEAST_TRAINING = 2.0
 """Seconds below which a network is not trained."""
+LEAST_FORECAST = 0.1
+"""Share of many series that the network which came trained must have time to forecast, to be begun."""
+FOR_PARTS = 0.8
+"""Share of the time left that is set aside for it where it has no time for all of them."""
 FOR_THE_END = 0.25
 """Share of the limit that must be left for a model that does not train to be begun, but for the first few."""
 LEAST_TRIED = 2
@@ -115,6 +120,11 @@ class _Attempt:
 def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: PanelHistory | None = None) -> AutoFit:
     """Fit a portfolio to a panel; `known_at` gives the panel as it was known at a date."""
     return Contest.of(panel, spec, options).run(known_at)
+
+
+def count_seconds_left(options: Options, panel: Panel) -> float:
+    """Seconds left beside the page and the files."""
+    return options.left() - options.slowness() * (END + END_EACH * _count(panel))
 
 
 def is_sampled(panel: Panel) -> bool:
@@ -238,14 +248,14 @@ class Contest:
 
     def _left(self) -> float:
         """Seconds left beside the final forecasts of what was backtested, the page and the files."""
-        end = self.options.slowness() * (END + END_EACH * _count(self.panel))
-        return self.options.left() - end - sum(one.forecast_seconds for one in self.attempts)
+        return count_seconds_left(self.options, self.panel) - sum(one.forecast_seconds for one in self.attempts)
 
     def _plan_time(self, attempt: _Attempt) -> str:
         """Why there is no time for a model that does not train; empty: there is, and its forecast's is set aside."""
         candidate, options, left = attempt.candidate, self.options, self._left()
         first = sum(one.backtest is not None for one in self.attempts) < LEAST_TRIED
-        if left < FOR_THE_END * options.time_limit and not first:
+        least = 0.0 if candidate.name == linear.NAME else FOR_THE_END * options.time_limit  # ridge takes next to none
+        if left < least and not first:
             return "no time left"
         once, start = self._estimate(candidate), 0.0
         if candidate.cost and not once:
@@ -254,10 +264,10 @@ class Contest:
             start = 0.0 if "statsforecast" in sys.modules else slowness * START
         share = _share_work if candidate.name in statistical_models.NAMES else float  # networks use all threads anyway
         final = share(once * (_count(self.panel) / _count(self.sample)))
-        needed = start + share(once * self.windows) + final
-        if once and needed > (left if first else left / 2):
-            return f"about {needed:.0f} s, more than there is time for"
-        attempt.forecast_seconds = final
+        tested = start + share(once * self.windows)
+        if once and tested + self._least(attempt) * final > (left if first else left / 2):
+            return f"about {tested + final:.0f} s, more than there is time for"
+        self._set_aside(attempt, final, left - tested)
         return ""
 
     def _revise_time(self, attempt: _Attempt, seconds: float) -> None:
@@ -270,10 +280,23 @@ class Contest:
         left = self._left() + attempt.forecast_seconds
         share = _share_work if attempt.candidate.name in statistical_models.NAMES else float
         final = share(seconds / self.windows * _count(self.panel) / _count(self.sample))
-        if final > left and any(one.backtest is not None for one in self.attempts if one is not attempt):
+        others = any(one.backtest is not None for one in self.attempts if one is not attempt)
+        if self._least(attempt) * final > left and others:
             attempt.note = f"about {final:.0f} s for all variables, more than there is time for"
             attempt.backtest, final = None, 0.0
-        attempt.forecast_seconds = final
+        self._set_aside(attempt, final, left)
+
+    def _least(self, attempt: _Attempt) -> float:
+        """Share of the forecast of all variables that there must be time for.
+
+        The network that came trained, the best by far on most data, may leave some of many series to the others.
+        """
+        return LEAST_FORECAST if attempt.candidate.name == shipped.NAME and self.panel.series >= MANY else 1.0
+
+    def _set_aside(self, attempt: _Attempt, seconds: float, left: float) -> None:
+        """Keep seconds for the final forecast of a candidate; one that may leave some series out leaves time, too."""
+        late = seconds > left and self._least(attempt) < 1
+        attempt.forecast_seconds = FOR_PARTS * left if late else seconds
 
     def _estimate(self, candidate: Candidate) -> float:
         """Seconds of one process for a forecast of the sample, measured on a few; 0: too few variables to measure."""
@@ -287,10 +310,12 @@ class Contest:
         with suppress(*BREAKING):  # what breaks here breaks in the backtest, too, and is told there
             predictor = candidate.fit(few, Session())
             known = np.zeros((few.series, few.known, self.spec.horizon)) if predictor.known else None
-            for _ in range(2):  # the first time, libraries are loaded and compiled
+            times = []
+            for _ in range(3):  # the first time, libraries are loaded and compiled; any time, others may hold it up
                 began, spent = time.monotonic(), time.process_time()
                 predictor.predict(select_columns(few, predictor), final_windows(few), self.levels, known)
-                seconds = time.monotonic() - began
+                times.append(time.monotonic() - began)
+            seconds = min(times)
             if candidate.name in statistical_models.NAMES:  # too short a time to be held up by what else runs
                 seconds = max(seconds, self.options.slowness() * (time.process_time() - spent))
         return seconds * _count(self.sample) / _count(few)
