@@ -53,8 +53,9 @@ def naive(name: str, seasons: tuple[int, ...], *, trains: bool = False) -> Candi
 def fitted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AutoFit]:
     """Fit two stand-ins to a panel of which two variables are a sample."""
 
-    def fit(layout: str, *, trains: bool = False) -> AutoFit:
+    def fit(layout: str, *, trains: bool = False, third: bool = False) -> AutoFit:
         members = [naive("season", (12,)), naive("last", (), trains=trains)]
+        members += [naive("third", ())] if third else []
         monkeypatch.setattr(portfolio, "list_candidates", lambda *a, **k: members)
         monkeypatch.setattr(portfolio, "MOST_BACKTESTED", 2)
         return portfolio.fit(panel_of(layout), Forecaster(horizon=HORIZON).spec, Options(windows=5))
@@ -92,9 +93,9 @@ def test_what_there_is_no_time_left_for_goes_by_the_losses_of_the_others(
     clock = [0.0]
     plain = Contest._test_again
 
-    def slow(contest: Contest, *rows: object, own_ends: bool) -> Backtest | None:
+    def slow(contest: Contest, attempt: portfolio._Attempt, rows: Panel) -> Backtest:
         clock[0] += 1e6
-        return plain(contest, *rows, own_ends=own_ends)  # type: ignore[arg-type]
+        return plain(contest, attempt, rows)
 
     monkeypatch.setattr(Contest, "_test_again", slow)
     monkeypatch.setattr(
@@ -124,7 +125,39 @@ def test_a_network_is_judged_on_the_others_as_the_sample_trained_it(
     assert weights[:4, 0].min() > weights[4:, 0].max()
 
 
-def test_a_network_that_reads_some_columns_has_its_losses_on_those_alone(fitted: Callable[..., AutoFit]) -> None:
-    weights = fitted("wide", trains=True).ensemble.weights
-    np.testing.assert_allclose(weights.sum(axis=1), 1)
-    assert weights[0, 0] > weights[4, 0]
+def test_a_network_that_reads_some_columns_is_not_backtested_on_others(fitted: Callable[..., AutoFit]) -> None:
+    ensemble = fitted("wide", trains=True).ensemble
+    np.testing.assert_allclose(ensemble.weights, np.tile(ensemble.common, (COUNT, 1)))
+    assert f"The weights rest on 2 of {COUNT} columns." in ensemble.notes
+    ensemble = fitted("wide", trains=True, third=True).ensemble
+    assert ensemble.weights[:4, 0].min() > ensemble.weights[4:, 0].max()
+    assert not any("rest on" in note for note in ensemble.notes)
+
+
+def test_a_single_member_is_not_backtested_on_the_others(
+    fitted: Callable[..., AutoFit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portfolio, "choose_weights", lambda losses, prior: np.tile([1.0, 0.0], (losses.shape[2], 1)))
+    monkeypatch.setattr(Contest, "_test_again", lambda *_: pytest.fail("there is nothing to compare it with"))
+    assert fitted("long").ensemble.weights.tolist() == [[1.0]] * COUNT
+
+
+def test_a_member_that_takes_too_long_has_the_losses_of_the_sample_alone(
+    fitted: Callable[..., AutoFit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tested: list[str] = []
+    plain = Contest._test_again
+
+    def note(contest: Contest, attempt: portfolio._Attempt, rows: Panel) -> Backtest:
+        tested.append(attempt.candidate.name)
+        return plain(contest, attempt, rows)
+
+    def revise(contest: Contest, attempt: portfolio._Attempt, seconds: float) -> None:
+        attempt.forecast_seconds = 50.0 if attempt.candidate.name == "third" else 0.0
+
+    monkeypatch.setattr(Contest, "_test_again", note)
+    monkeypatch.setattr(Contest, "_revise_time", revise)
+    weights = fitted("long", third=True).ensemble.weights
+    assert {*tested} == {"season", "last"}
+    assert weights.shape == (COUNT, 3)
+    assert weights[:4, 0].min() > weights[4:, 0].max()

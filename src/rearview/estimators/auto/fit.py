@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -397,51 +397,59 @@ class Contest:
     def _measure_others(self, members: list[_Attempt], losses: Array) -> Array | None:
         """[member, window, variable]: losses of the sample and, part by part, of the others; None: no time for them.
 
-        Losses alone are kept. When a part shows that the rest will take too long, the rest have none.
+        Members that there is no time for, as the last parts went, have those of the sample alone. Nothing but losses is
+        kept.
         """
-        options, began, room = self.options, time.monotonic(), FOR_OWN_WEIGHTS * self._left()
-        if self.interrupted or self.windows * sum(one.forecast_seconds for one in members) >= room:
+        panel, options, began = self.panel, self.options, time.monotonic()
+        room = FOR_OWN_WEIGHTS * self._left()
+        # A network forecasts other series as the sample trained it, but no other columns.
+        as_trained = panel.series > MOST_BACKTESTED and not options.refit
+        able = [n for n, one in enumerate(members) if as_trained or not one.candidate.trains]
+        chosen = _choose_cheapest({n: self.windows * members[n].forecast_seconds for n in able}, room)
+        if self.interrupted or len(chosen) < 2:
             return None
         options.stage("backtests of all other variables", ["fit to all rows"])
-        whole = np.full((*losses.shape[:2], _count(self.panel)), np.nan)
-        whole[..., _find_places(self.panel, self.sample)] = losses
-        parts, own_ends = _list_others(self.panel, self.sample), ends_apart(self.sample, self.spec.horizon)
+        whole = np.full((*losses.shape[:2], _count(panel)), np.nan)
+        whole[..., _find_places(panel, self.sample)] = losses
+        parts, spent = _list_others(panel, self.sample), dict.fromkeys(chosen, 0.0)
         for done, part in enumerate(parts):
-            if done and (time.monotonic() - began) / done * len(parts) > room:
+            if done:
+                left = room - (time.monotonic() - began)
+                chosen = _choose_cheapest({n: spent[n] / done * (len(parts) - done) for n in chosen}, left)
+            if len(chosen) < 2:
                 break
-            rows = _cut(self.panel, part)
+            rows, tests = _cut(panel, part), dict[int, Backtest]()
             try:
-                tests = [self._test_again(one, rows, own_ends=own_ends) for one in members]
+                for n in chosen:
+                    started = time.monotonic()
+                    with suppress(*BREAKING):
+                        tests[n] = self._test_again(members[n], rows)
+                    spent[n] += time.monotonic() - started
             except KeyboardInterrupt:
                 self.interrupted = True
                 break
-            tested = [n for n, test in enumerate(tests) if test is not None]
-            if tested:
-                part_losses = np.full((len(tests), self.windows, _count(rows)), np.nan)
-                part_losses[tested] = measure_losses([one for one in tests if one is not None])
-                whole[..., _find_places(self.panel, rows)] = part_losses
+            if tests:
+                part_losses = np.full((len(members), self.windows, _count(rows)), np.nan)
+                part_losses[[*tests]] = measure_losses([*tests.values()])
+                whole[..., _find_places(panel, rows)] = part_losses
             self.weighed += _count(rows)
         seconds = time.monotonic() - began
-        options.say(f"backtests of {self.weighed:,} of {_count(self.panel):,} variables: {seconds:.1f} s")
+        options.say(f"backtests of {self.weighed:,} of {_count(panel):,} variables: {seconds:.1f} s")
         return whole if self.weighed > _count(self.sample) else None
 
-    def _test_again(self, attempt: _Attempt, rows: Panel, *, own_ends: bool) -> Backtest | None:
-        """The backtest of a member on other rows, a network as the sample trained it; None: it has none there."""
-        candidate, known = attempt.candidate, None if attempt.backtest is None else attempt.backtest.fitted
-        if candidate.trains and (self.options.refit or known is None or rows.columns != self.sample.columns):
-            return None
-        try:
-            return backtest(
-                rows,
-                lambda before, window: known if candidate.trains and known else candidate.fit(before, Session()),
-                self.spec.horizon,
-                n_windows=self.windows,
-                refit=self.options.refit,
-                levels=self.levels,
-                own_ends=own_ends,
-            )
-        except BREAKING:
-            return None
+    def _test_again(self, attempt: _Attempt, rows: Panel) -> Backtest:
+        """The backtest of a member on other rows than those of the sample."""
+        candidate, tested = attempt.candidate, attempt.backtest
+        trained = tested.fitted if candidate.trains and tested is not None else None
+        return backtest(
+            rows,
+            lambda before, window: trained or candidate.fit(before, Session()),
+            self.spec.horizon,
+            n_windows=self.windows,
+            refit=self.options.refit,
+            levels=self.levels,
+            own_ends=ends_apart(self.sample, self.spec.horizon),
+        )
 
     def _fit_members(self, scored: list[_Attempt], weights: Array) -> Array:
         """Fit to all rows what has a weight, the heaviest networks first; the weights with those that failed at 0."""
@@ -530,6 +538,17 @@ def _count(panel: Panel) -> int:
 def _keep_targets(panel: Panel, targets: Sequence[int]) -> Panel:
     """Some targets of a panel by number, and all its inputs."""
     return replace(panel.select([*targets, *range(panel.targets, len(panel.columns))]), targets=len(targets))
+
+
+def _choose_cheapest(seconds: Mapping[int, float], room: float) -> list[int]:
+    """The members, by number, that together take less than some seconds, cheapest first."""
+    chosen = list[int]()
+    for number in sorted(seconds, key=lambda n: seconds[n]):
+        room -= seconds[number]
+        if room <= 0:
+            break
+        chosen.append(number)
+    return chosen
 
 
 def _list_others(panel: Panel, sample: Panel) -> list[Sequence[str]]:
