@@ -18,15 +18,19 @@ from rearview.estimators.auto.statistical import Statistical
 from rearview.estimators.forecast.predictor import Array, Forecasts, Predictor
 
 COUNT, ROWS, HORIZON, LEVELS = 23, 30, 3, (80.0,)
+END = 20.0
+"""Seconds that are kept for what follows the forecast."""
 
 
 class Slow(SimpleNamespace):
     """A forecaster that says its level, and moves a clock on by some seconds for each series."""
 
     known = 0
+    growth = 1.0
 
     def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
         self.clock[0] += self.seconds * len(which)
+        self.seconds *= self.growth
         mean = np.full((len(which), 1, HORIZON), float(self.level))
         finding = Finding("warning", "short_past", len(which), f"{len(which):,} forecasts start from few rows.")
         bounds = dict.fromkeys(levels, (mean - 1, mean + 1))
@@ -60,7 +64,7 @@ def run(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[En
             leaderboard=tuple(Standing(name, "", 1.0, 1.0, weight, 0.0) for name, *_, weight in members),
         )  # fmt: skip
         spare: Predictor = Statistical.of("seasonal_naive", panel, whole.spec, ())
-        return forecast_in_time(whole, spare, panel, LEVELS, None, lambda: seconds - clock[0])
+        return forecast_in_time(whole, spare, panel, LEVELS, None, lambda slower: seconds - slower * END - clock[0])
 
     return forecast
 
@@ -78,7 +82,7 @@ def test_the_slow_member_has_no_share_in_the_series_that_are_left(
     run: Callable[..., tuple[Ensemble, Forecasts]],
 ) -> None:
     # Parts of five series: 5 s and 50 s each, and 23 s for all by the fast member leave the slow one two parts.
-    ensemble, made = run(("slow", 4.0, 10.0, 0.75), ("fast", 0.0, 1.0, 0.25), seconds=125.0)
+    ensemble, made = run(("slow", 4.0, 10.0, 0.75), ("fast", 0.0, 1.0, 0.25), seconds=145.0)
     np.testing.assert_allclose(made.mean[:10], 3.0)
     np.testing.assert_allclose(made.mean[10:], 0.0)
     np.testing.assert_allclose(made.intervals[80.0][0][10:], -1.0)
@@ -94,10 +98,19 @@ def test_the_slow_member_has_no_share_in_the_series_that_are_left(
 def test_series_of_a_single_slow_member_have_the_spare_forecast(
     run: Callable[..., tuple[Ensemble, Forecasts]], panel: Panel
 ) -> None:
-    ensemble, made = run(("slow", 4.0, 10.0, 1.0), seconds=60.0)
+    ensemble, made = run(("slow", 4.0, 10.0, 1.0), seconds=80.0)
     assert [one.name for one in ensemble.members] == ["slow", "seasonal_naive"]
     np.testing.assert_allclose(made.mean[:5], 4.0)
     last = panel.values[panel.offsets[1:] - 1, 0] + panel.centre[:, 0]
     np.testing.assert_allclose(made.mean[5:, 0, 0], last[5:])
     again = replace(ensemble, members=ensemble.members[1:], weights=ensemble.weights[:, 1:], common=np.ones(1))
     np.testing.assert_allclose(again.predict(panel, final_windows(panel), LEVELS).mean[5:], made.mean[5:])
+
+
+def test_what_slows_down_leaves_more_time_for_the_end(
+    run: Callable[..., tuple[Ensemble, Forecasts]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Parts of five series take 10 s, 20 s and 40 s; then the end would take four times its 20 s, and no part fits.
+    monkeypatch.setattr(Slow, "growth", 2.0)
+    ensemble, _ = run(("slow", 4.0, 2.0, 1.0), seconds=180.0)
+    assert ensemble.leaderboard[0].note == f"no time left for 8 of {COUNT} series"

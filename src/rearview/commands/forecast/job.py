@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -430,7 +431,7 @@ class _AutoTask:
         known = read_known(tail, stamps, shared.job.future, forecaster.reading_of_new)
         levels = () if forecaster.spec.intervals == "none" else forecaster.spec.levels
         ensemble, forecasts = forecast_in_time(
-            made.ensemble, made.first, tail, levels, known, lambda: portfolio.count_seconds_left(options, tail)
+            made.ensemble, made.first, tail, levels, known, partial(portfolio.count_seconds_left, options, tail)
         )
         check_finite(forecasts, tail, final_windows(tail))
         forecaster.adopt(ensemble, shared.panel)

@@ -21,6 +21,9 @@ MANY = 1_000
 PARTS, FEW_PARTS = 20, 5
 """Parts of a panel, and those of models that several processes share, which must be worth starting these."""
 
+LEAST_SECONDS = 1.0
+"""Seconds of a part below which its pace may be chance."""
+
 
 def forecast_in_time(
     ensemble: Ensemble,
@@ -28,11 +31,12 @@ def forecast_in_time(
     panel: Panel,
     levels: tuple[float, ...],
     known: Array | None,
-    left: Callable[[], float],
+    left: Callable[[float], float],
 ) -> tuple[Ensemble, Forecasts]:
     """Forecast what follows a panel, and the ensemble that it is the forecast of.
 
-    `left()` are the seconds left. `spare` is a cheap forecaster for series that nothing else has time for.
+    `left(slower)` are the seconds left where all that follows takes so many times as long as it would have before.
+    `spare` is a cheap forecaster for series that nothing else has time for.
     """
     which = final_windows(panel)
     if len(which) < MANY:
@@ -41,9 +45,9 @@ def forecast_in_time(
     attempts = [_Attempt(one, share, panel, which, levels, known) for one, share in shares]
     for one in attempts:
         one.forecast_part()
-    cheapest_first = sorted(attempts, key=lambda one: one.pace)
+    cheapest_first = sorted(attempts, key=lambda one: one.paces[0])
     for one in cheapest_first:
-        while one.done < len(which) and one.expect_next() < left():
+        while one.done < len(which) and one.expect_next() < left(one.slower()):
             one.forecast_part()
     if any(one.done < len(which) for one in attempts):
         names = [one.name for one in ensemble.members]
@@ -69,12 +73,8 @@ class _Attempt:
     made: list[Forecasts] = field(default_factory=list)
     done: int = 0
     """Series that are forecast."""
-    seconds: float = 0.0
-
-    @property
-    def pace(self) -> float:
-        """Seconds a series, so far."""
-        return self.seconds / self.done
+    paces: list[float] = field(default_factory=list)
+    """Seconds a series, of each part."""
 
     @property
     def _next(self) -> int:
@@ -85,7 +85,11 @@ class _Attempt:
 
     def expect_next(self) -> float:
         """Seconds that the next part takes, about."""
-        return self.pace * self._next
+        return self.paces[-1] * self._next
+
+    def slower(self) -> float:
+        """How many times as long a series took in the last part as in the quickest one; 1 where that is by chance."""
+        return self.paces[-1] / min(self.paces) if self.expect_next() > LEAST_SECONDS else 1.0
 
     def forecast_part(self) -> None:
         """Forecast some more series."""
@@ -93,7 +97,7 @@ class _Attempt:
         known = None if self.known is None else self.known[part]
         self.made.append(forecast_member(self.member, self.panel, self.which.take(part), self.levels, known))
         self.done = part.stop
-        self.seconds += time.monotonic() - began
+        self.paces.append(max(time.monotonic() - began, 1e-9) / (part.stop - part.start))
 
     def join(self) -> Forecasts:
         """The parts as one, without numbers for series that are not forecast."""
