@@ -29,7 +29,7 @@ FEATURES = {
 }  # fmt: skip
 """Calendar features of a step."""
 SERIES_AT_ONCE = {"jena_weather/10T/long": 2}
-"""Series of a training step of neuralforecast where its 32 need more than 24 GiB; it draws 1,024 of all their windows."""
+"""Series of a training step of neuralforecast where its 32 need more than 24 GiB; it draws 1,024 of their windows."""
 Arm = Callable[[Task], Floats]
 
 
