@@ -426,6 +426,29 @@ def test_a_backtest_of_some_series_alone_has_a_page(tmp_path: Path, monkeypatch:
     assert (tmp_path / "out" / "report.html").exists()
 
 
+def test_members_that_run_out_of_time_are_named_and_every_series_has_a_forecast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rearview.estimators.auto import deadline, fit
+
+    monkeypatch.setattr(deadline, "MANY", 2)
+    monkeypatch.setattr(fit, "count_seconds_left", lambda *_: 0.0)
+    days = pd.date_range("2024-01-01", periods=40, freq="D").astype(str)
+    values = np.random.default_rng(0).normal(size=(5, 40)).cumsum(axis=1)
+    lines = [f"s{series},{day},{values[series, row]}" for series in range(5) for row, day in enumerate(days)]
+    (tmp_path / "long.csv").write_text("\n".join(["unique_id,ds,y", *lines]))
+    out = tmp_path / "out"
+    assert main(["forecast", str(tmp_path / "long.csv"), "--horizon", "3", "--quick", "--out", str(out)]) == 0
+    made = pd.read_csv(out / "forecast.csv")
+    assert len(made) == 5 * 3
+    assert np.isfinite(made[bounds("auto")].to_numpy()).all()
+    notes = json.loads((out / "run.json").read_text())["notes"]
+    assert "glance: no time left for 4 of 5 series, where the others weigh more." in notes
+    assert "; no time left for 4 of 5 series" in (out / "report.html").read_text()
+    again = Forecaster.load(out / "model").predict()
+    np.testing.assert_allclose(again["auto"], made["auto"], rtol=1e-5)
+
+
 def test_members_of_a_portfolio_are_forecast_with_by_name(sales: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     asked = ["--horizon", "5", "--windows", "2", "--model", "theta,ridge"]

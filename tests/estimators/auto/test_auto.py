@@ -180,8 +180,9 @@ def test_a_candidate_that_fails_is_named_and_left_out(monkeypatch: pytest.Monkey
     assert "no such luck" in board.loc["broken", "note"]
 
 
-def test_many_columns_are_weighed_by_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_columns_are_weighed_by_some_of_them_where_there_is_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portfolio, "MOST_BACKTESTED", 2)
+    monkeypatch.setattr(portfolio, "FOR_OWN_WEIGHTS", 0.0)
     monkeypatch.setattr(statistical_models, "NAMES", ("seasonal_naive",))
     frame = monthly(columns=5)
     panel = Forecaster(horizon=HORIZON).read_to_fit(frame)
@@ -226,6 +227,29 @@ def test_a_backtest_that_took_far_longer_than_it_should_have_leaves_its_model_ou
     board = {one.name: one for one in made.ensemble.leaderboard}
     needed = portfolio._share_work(1e4 / 2 * 5)
     assert board["theta"].note == f"about {needed:.0f} s for all variables, more than there is time for"
+
+
+def test_glance_is_kept_where_it_has_time_for_some_of_many_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, took = portfolio.Contest._revise_time, 0.0
+
+    def slow(contest: portfolio.Contest, attempt: portfolio._Attempt, seconds: float) -> None:
+        plain(contest, attempt, took if attempt.candidate.name == "glance" else seconds)
+
+    monkeypatch.setattr(portfolio.Contest, "_revise_time", slow)
+    monkeypatch.setattr(portfolio, "MOST_BACKTESTED", 1)
+    monkeypatch.setattr(portfolio, "MANY", 3)
+    monkeypatch.setattr(statistical_models, "NAMES", ("seasonal_naive", "theta"))
+    panel = Forecaster(horizon=HORIZON).read_to_fit(shops())
+
+    def fit() -> dict[str, str]:
+        options = Options(time_limit=1000, quick=True, windows=2)
+        made = portfolio.fit(panel, Forecaster(horizon=HORIZON).spec, options)
+        return {one.name: one.note for one in made.ensemble.leaderboard}
+
+    took = 1e3  # for two windows of one series: a forecast of all four takes 2,000 s
+    assert fit() == {"seasonal_naive": "", "glance": "", "ridge": "", "theta": "no time left"}
+    took = 1e5
+    assert fit()["glance"] == "about 200000 s for all variables, more than there is time for"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rearview.estimators.auto.weights import choose_weights, combine
+from rearview.estimators.auto.weights import choose_weights, combine, tilt_weights
 
 
 def losses(*members: float, windows: int = 5, variables: int = 3) -> np.ndarray:
@@ -75,3 +75,23 @@ def test_combined_bounds_are_weighted_and_missing_cells_left_out() -> None:
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_weights_do_not_depend_on_the_scale_of_losses(scale: float) -> None:
     np.testing.assert_allclose(weigh(scale * losses(1.0, 1.2)), weigh(losses(1.0, 1.2)))
+
+
+def test_a_member_without_losses_of_a_variable_counts_there_by_those_it_shares() -> None:
+    table = losses(1.0, 1.0, 1.0, variables=10)
+    table[0, :, :2], table[1, :, :2] = 1.3, 0.7
+    table[2, :, 1] = np.nan
+    weights = weigh(table)
+    assert weights[1, 0] < weights[1, 2] < weights[1, 1]
+    np.testing.assert_allclose(weights[1], weights[0], atol=0.02)
+
+
+def test_weights_that_all_share_are_tilted_by_a_variables_own_losses() -> None:
+    common, table = np.array([0.75, 0.25]), losses(1.0, 1.2, variables=10)
+    np.testing.assert_allclose(tilt_weights(common, table), np.tile(common, (10, 1)), atol=0.01)
+    table[:, :, 0] = 3 * table[::-1, :, 0]
+    table[:, :, 1] = np.nan
+    tilted = tilt_weights(common, table)
+    assert tilted[0, 0] < 0.7
+    np.testing.assert_allclose(tilted.sum(axis=1), 1)
+    np.testing.assert_allclose(tilted[1], common)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,8 +23,10 @@ from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import check_length, drop_empty_targets
 from rearview.data.panel_reader import open_source, read_panel
 from rearview.data.read_options import ReadOptions
+from rearview.data.windows import final_windows
 from rearview.estimators.auto import fit as portfolio
 from rearview.estimators.auto import schedule
+from rearview.estimators.auto.deadline import forecast_in_time
 from rearview.estimators.auto.ensemble import Ensemble, Standing, trim_levels
 from rearview.estimators.auto.portfolio import panel_seasons
 from rearview.estimators.auto.usage import list_used_inputs
@@ -33,7 +36,7 @@ from rearview.estimators.forecast.backtest import Backtest, Scores
 from rearview.estimators.forecast.fit import Prepared, prepare
 from rearview.estimators.forecast.forecaster import Forecaster, stamps_ahead
 from rearview.estimators.forecast.known_inputs import read_known
-from rearview.estimators.forecast.prediction import Fitted, variables
+from rearview.estimators.forecast.prediction import Fitted, check_finite, variables
 from rearview.estimators.forecast.predictor import Forecasts, Predictor
 from rearview.estimators.forecast.spec import ALONE, AUTO, ForecastSpec, Intervals
 from rearview.estimators.forecast.zero_shot import Pretrained, is_meant
@@ -220,6 +223,7 @@ def run(job: Job, folder: Path, listener: Listener) -> Outcome:
     panel, windows = planned.panel, planned.windows
     notes = (*_notes(results), *_missing_parts(job, panel, windows), *_hints(planned.networks, job, panel, results))
     fits = [result.final.forecaster.fitted for result in results if result.final is not None]
+    kept = set(variables(panel))
     return Outcome(
         job=job,
         panel=panel,
@@ -229,7 +233,7 @@ def run(job: Job, folder: Path, listener: Listener) -> Outcome:
         verdict=" ".join([_compare(results, job, panel, windows), *_shares(results)]),
         notes=tuple(dict.fromkeys(notes)),
         findings=tuple(dict.fromkeys((*panel.findings, *(one for fitted in fits for one in fitted.findings)))),
-        left_out=tuple(name for name in variables(planned.whole) if name not in set(variables(panel))),
+        left_out=tuple(name for name in variables(planned.whole) if name not in kept),
         interrupted=interrupted,
         seconds=time.perf_counter() - started,
         warnings=tuple(warnings),
@@ -264,7 +268,8 @@ def plan(job: Job, folder: Path, listener: Listener, started: float | None = Non
         check_length(panel, lookback.value, job.spec.horizon)
     # Read now, because a future that can't be used must not be found out after the training.
     read_known(panel, stamps_ahead(panel, job.spec.horizon), job.future, job.reading)
-    known_at = AsOf.of(table, panel, job.reading) if windows else None
+    all_tested = networks or AUTO not in names or not portfolio.is_sampled(panel)
+    known_at = AsOf.of(table, panel, job.reading) if windows and all_tested else None
     began = time.perf_counter() if started is None else started
     shared = _Shared(job, panel, known_at, folder / "checkpoints", windows, lookback.value, began, listener)
     tasks: list[_Task | _AutoTask] = []
@@ -403,17 +408,35 @@ class _AutoTask:
     def run(self, left: Sequence[str] = ()) -> list[ModelResult]:
         """Fit the portfolio, forecast with it, and give its backtest before those of its members."""
         shared = self.shared
-        forecaster = shared.forecaster(self._spec)
-        made = portfolio.fit(shared.panel, forecaster.spec, self._options(left), shared.known_at)
+        forecaster, options = shared.forecaster(self._spec), self._options(left)
+        made = portfolio.fit(shared.panel, forecaster.spec, options, shared.known_at)
         shared.listener.stage(f"forecast of {self.name}", left)
         try:
-            final = shared.forecast(forecaster, made.ensemble)
+            made, final = self._forecast(forecaster, made, options)
         except KeyboardInterrupt:
             simpler = made.fall_back()
             if simpler is None:
                 raise
             made, final = simpler, shared.forecast(forecaster, simpler.ensemble)
         return _portfolio_results(self.name, made, final)
+
+    def _forecast(
+        self, forecaster: Forecaster, made: portfolio.AutoFit, options: schedule.Options
+    ) -> tuple[portfolio.AutoFit, FinalForecast]:
+        """The forecast in the time that is left, and the portfolio that it is the forecast of."""
+        shared = self.shared
+        forecaster.adopt(made.ensemble, shared.panel)
+        tail = forecaster.tail
+        stamps = stamps_ahead(tail, forecaster.spec.horizon)
+        known = read_known(tail, stamps, shared.job.future, forecaster.reading_of_new)
+        levels = () if forecaster.spec.intervals == "none" else forecaster.spec.levels
+        ensemble, forecasts = forecast_in_time(
+            made.ensemble, made.first, tail, levels, known, partial(portfolio.count_seconds_left, options, tail)
+        )
+        check_finite(forecasts, tail, final_windows(tail))
+        forecaster.adopt(ensemble, shared.panel)
+        backtest = None if made.backtest is None else replace(made.backtest, fitted=ensemble)
+        return replace(made, ensemble=ensemble, backtest=backtest), FinalForecast(forecaster, forecasts, stamps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,7 +36,7 @@ class Standing:
     seconds: float
     """Wall time of its backtest and of its final fit."""
     note: str = ""
-    """Why it has no part, where it has none."""
+    """Why it has no part, or not for all series."""
     uses: tuple[str, ...] = ()
     """Inputs that its forecasts depend on."""
 
@@ -76,10 +76,11 @@ class Ensemble:
 
     def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
         """Forecast from the rows before each window's start (see `Predictor`)."""
-        made = [
-            member.predict(select_columns(panel, member), which, levels, known if member.known else None)
-            for member in self.members
-        ]
+        made = [forecast_member(member, panel, which, levels, known) for member in self.members]
+        return self.mix(panel, which, levels, made)
+
+    def mix(self, panel: Panel, which: Windows, levels: tuple[float, ...], made: Sequence[Forecasts]) -> Forecasts:
+        """Combine what the members forecast."""
         place = {name: number for number, name in enumerate(self.ids)}
         rows = [place.get(panel.ids[series]) for series in which.series.tolist()]
         table = self.weights.reshape(len(self.ids), self.targets, -1)
@@ -95,6 +96,13 @@ class Ensemble:
         heaviest = np.argsort(-self.common, kind="stable").tolist()
         members = {self.members[number].name: made[number].mean for number in heaviest}
         return Forecasts(which.series, point, stretched, notes, tuple(findings), members)
+
+
+def forecast_member(
+    member: Predictor, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None
+) -> Forecasts:
+    """What a member forecasts from the columns that it reads."""
+    return member.predict(select_columns(panel, member), which, levels, known if member.known else None)
 
 
 def has_attention(fitted: Ensemble) -> bool:

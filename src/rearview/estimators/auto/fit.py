@@ -3,22 +3,24 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rearview.core.errors import RearviewError
 from rearview.core.wording import listing, quantity
 from rearview.data.panel import Panel
 from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
+from rearview.estimators.auto.deadline import MANY
 from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_at_zero, trim_levels
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
 from rearview.estimators.auto.schedule import START, Options, check_rows, choose_windows
 from rearview.estimators.auto.usage import list_used_inputs
-from rearview.estimators.auto.weights import choose_weights, combine_backtests, measure_losses
+from rearview.estimators.auto.weights import choose_weights, combine_backtests, measure_losses, tilt_weights
 from rearview.estimators.base import Session, fingerprint
 from rearview.estimators.forecast.backtest import (
     Backtest,
@@ -32,11 +34,14 @@ from rearview.estimators.forecast.backtest import (
 from rearview.estimators.forecast.predictor import Array, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.stretch import measure_stretch, stretch_backtest
+from rearview.estimators.forecast.zero_shot import NEAR
 from rearview.pretrained import weights as shipped
 from rearview.tasks import metrics, statistical_models
 
 MOST_BACKTESTED = 200
-"""Series, or columns, whose backtests weigh the members; more are not looked at for that."""
+"""Series, or columns, whose backtests choose the members, and that are backtested at once."""
+FOR_OWN_WEIGHTS = 0.3
+"""Share of the time left that backtests of the other series, or columns, may take, so that each has its own weights."""
 FEW_VARIABLES = 20
 """Variables below which the time of a model is not measured, but taken from what it costs elsewhere."""
 AT_ONCE = 16
@@ -47,6 +52,10 @@ END, END_EACH = 1.5, 5e-4
 """Seconds of the processor for page and files, and as many more for each variable."""
 LEAST_TRAINING = 2.0
 """Seconds below which a network is not trained."""
+LEAST_FORECAST = 0.1
+"""Share of many series that the network which came trained must have time to forecast, to be begun."""
+FOR_PARTS = 0.8
+"""Share of the time left that is set aside for it where it has no time for all of them."""
 FOR_THE_END = 0.25
 """Share of the limit that must be left for a model that does not train to be begun, but for the first few."""
 LEAST_TRIED = 2
@@ -113,6 +122,16 @@ def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: PanelHisto
     return Contest.of(panel, spec, options).run(known_at)
 
 
+def count_seconds_left(options: Options, panel: Panel, slower: float = 1.0) -> float:
+    """Seconds left beside the page and the files, which take so many times as long as they would have before."""
+    return options.left() - slower * options.slowness() * (END + END_EACH * _count(panel))
+
+
+def is_sampled(panel: Panel) -> bool:
+    """Whether a panel has so many series, or columns, that candidates are backtested on some of them alone."""
+    return max(panel.series, panel.targets) > MOST_BACKTESTED
+
+
 @dataclass(slots=True, eq=False)
 class Contest:
     """The candidates for a panel, how they are backtested, and what became of each."""
@@ -127,6 +146,8 @@ class Contest:
     attempts: list[_Attempt]
     interrupted: bool = False
     """Whether Ctrl-C ended the backtests."""
+    weighed: int = 0
+    """Variables that were backtested."""
 
     @classmethod
     def of(cls, panel: Panel, spec: ForecastSpec, options: Options) -> "Contest":
@@ -139,7 +160,7 @@ class Contest:
         if panel.series > MOST_BACKTESTED:
             sample = panel.only(panel.ids[:: -(-panel.series // MOST_BACKTESTED)])
         elif panel.targets > MOST_BACKTESTED:
-            sample = _keep_targets(panel, -(-panel.targets // MOST_BACKTESTED))
+            sample = _keep_targets(panel, range(0, panel.targets, -(-panel.targets // MOST_BACKTESTED)))
         return cls(panel, sample, spec, options, windows, seasons, [_Attempt(one) for one in candidates])
 
     @property
@@ -227,14 +248,14 @@ class Contest:
 
     def _left(self) -> float:
         """Seconds left beside the final forecasts of what was backtested, the page and the files."""
-        end = self.options.slowness() * (END + END_EACH * _count(self.panel))
-        return self.options.left() - end - sum(one.forecast_seconds for one in self.attempts)
+        return count_seconds_left(self.options, self.panel) - sum(one.forecast_seconds for one in self.attempts)
 
     def _plan_time(self, attempt: _Attempt) -> str:
         """Why there is no time for a model that does not train; empty: there is, and its forecast's is set aside."""
         candidate, options, left = attempt.candidate, self.options, self._left()
         first = sum(one.backtest is not None for one in self.attempts) < LEAST_TRIED
-        if left < FOR_THE_END * options.time_limit and not first:
+        least = 0.0 if candidate.name == linear.NAME else FOR_THE_END * options.time_limit  # ridge takes next to none
+        if left < least and not first:
             return "no time left"
         once, start = self._estimate(candidate), 0.0
         if candidate.cost and not once:
@@ -243,10 +264,10 @@ class Contest:
             start = 0.0 if "statsforecast" in sys.modules else slowness * START
         share = _share_work if candidate.name in statistical_models.NAMES else float  # networks use all threads anyway
         final = share(once * (_count(self.panel) / _count(self.sample)))
-        needed = start + share(once * self.windows) + final
-        if once and needed > (left if first else left / 2):
-            return f"about {needed:.0f} s, more than there is time for"
-        attempt.forecast_seconds = final
+        tested = start + share(once * self.windows)
+        if once and tested + self._least(attempt) * final > (left if first else left / 2):
+            return f"about {tested + final:.0f} s, more than there is time for"
+        self._set_aside(attempt, final, left - tested)
         return ""
 
     def _revise_time(self, attempt: _Attempt, seconds: float) -> None:
@@ -259,26 +280,42 @@ class Contest:
         left = self._left() + attempt.forecast_seconds
         share = _share_work if attempt.candidate.name in statistical_models.NAMES else float
         final = share(seconds / self.windows * _count(self.panel) / _count(self.sample))
-        if final > left and any(one.backtest is not None for one in self.attempts if one is not attempt):
+        others = any(one.backtest is not None for one in self.attempts if one is not attempt)
+        if self._least(attempt) * final > left and others:
             attempt.note = f"about {final:.0f} s for all variables, more than there is time for"
             attempt.backtest, final = None, 0.0
-        attempt.forecast_seconds = final
+        self._set_aside(attempt, final, left)
+
+    def _least(self, attempt: _Attempt) -> float:
+        """Share of the forecast of all variables that there must be time for.
+
+        The network that came trained, the best by far on most data, may leave some of many series to the others.
+        """
+        return LEAST_FORECAST if attempt.candidate.name == shipped.NAME and self.panel.series >= MANY else 1.0
+
+    def _set_aside(self, attempt: _Attempt, seconds: float, left: float) -> None:
+        """Keep seconds for the final forecast of a candidate; one that may leave some series out leaves time, too."""
+        late = seconds > left and self._least(attempt) < 1
+        attempt.forecast_seconds = FOR_PARTS * left if late else seconds
 
     def _estimate(self, candidate: Candidate) -> float:
         """Seconds of one process for a forecast of the sample, measured on a few; 0: too few variables to measure."""
         if _count(self.sample) < FEW_VARIABLES or candidate.name in ("seasonal_naive", linear.NAME):
             return 0.0
-        most = AT_ONCE if candidate.name == shipped.NAME else 1
+        most = AT_ONCE if candidate.name in (shipped.NAME, NEAR) else 1
         few = self.sample.only(self.sample.ids[:: -(-self.sample.series // most)])
-        few = few if few.targets <= 2 * most else _keep_targets(few, -(-few.targets // (2 * most)))
+        if few.targets > 2 * most:
+            few = _keep_targets(few, range(0, few.targets, -(-few.targets // (2 * most))))
         seconds = 0.0
         with suppress(*BREAKING):  # what breaks here breaks in the backtest, too, and is told there
             predictor = candidate.fit(few, Session())
             known = np.zeros((few.series, few.known, self.spec.horizon)) if predictor.known else None
-            for _ in range(2):  # the first time, libraries are loaded and compiled
+            times = []
+            for _ in range(3):  # the first time, libraries are loaded and compiled; any time, others may hold it up
                 began, spent = time.monotonic(), time.process_time()
                 predictor.predict(select_columns(few, predictor), final_windows(few), self.levels, known)
-                seconds = time.monotonic() - began
+                times.append(time.monotonic() - began)
+            seconds = min(times)
             if candidate.name in statistical_models.NAMES:  # too short a time to be held up by what else runs
                 seconds = max(seconds, self.options.slowness() * (time.process_time() - spent))
         return seconds * _count(self.sample) / _count(few)
@@ -296,9 +333,9 @@ class Contest:
             scored = [one for one in self.attempts if one.backtest is not None]
         prior = np.array([one.candidate.prior for one in scored])
         if losses is None:
-            weights = np.tile(prior / prior.sum(), (_count(self.sample), 1))
+            weights = np.tile(prior / prior.sum(), (_count(panel), 1))
         else:
-            weights = choose_weights(losses, prior)
+            weights = self._weigh(scored, losses, prior)
         weights = self._fit_members(scored, weights)
         kept = [n for n, one in enumerate(scored) if one.final is not None]
         finals = tuple(one.final for one in scored if one.final is not None)
@@ -319,7 +356,7 @@ class Contest:
         ensemble = Ensemble(
             spec=spec,
             members=finals,
-            weights=table if self.sample is panel else np.tile(common, (_count(panel), 1)),
+            weights=table,
             common=common,
             ids=panel.ids,
             columns=panel.columns,
@@ -339,6 +376,80 @@ class Contest:
         with suppress(*BREAKING):
             first.final = first.final or first.candidate.fit(panel, Session())
         return AutoFit(ensemble, combined, backtests, first.final)
+
+    def _weigh(self, scored: list[_Attempt], losses: Array, prior: Array) -> Array:
+        """[variable, member]: weights for all variables by losses of the sample and, in time, of the others.
+
+        The sample chooses the members. Where there is no time to backtest those on the others, all weigh alike.
+        """
+        weights = choose_weights(losses, prior)
+        self.weighed = _count(self.sample)
+        if self.sample is self.panel:
+            return weights
+        common = weights.mean(axis=0)
+        used = np.flatnonzero(common)
+        weights = np.tile(common, (_count(self.panel), 1))
+        whole = self._measure_others([scored[n] for n in used], losses[used])
+        if whole is not None:
+            weights[:, used] = tilt_weights(common[used], whole)
+        return weights
+
+    def _measure_others(self, members: list[_Attempt], losses: Array) -> Array | None:
+        """[member, window, variable]: losses of the sample and, part by part, of the others; None: no time for them.
+
+        Members that there is no time for, as the last parts went, have those of the sample alone. Nothing but losses is
+        kept.
+        """
+        panel, options, began = self.panel, self.options, time.monotonic()
+        room = FOR_OWN_WEIGHTS * self._left()
+        # A network forecasts other series as the sample trained it, but no other columns.
+        as_trained = panel.series > MOST_BACKTESTED and not options.refit
+        able = [n for n, one in enumerate(members) if as_trained or not one.candidate.trains]
+        chosen = _choose_cheapest({n: self.windows * members[n].forecast_seconds for n in able}, room)
+        if self.interrupted or len(chosen) < 2:
+            return None
+        options.stage("backtests of all other variables", ["fit to all rows"])
+        whole = np.full((*losses.shape[:2], _count(panel)), np.nan)
+        whole[..., _find_places(panel, self.sample)] = losses
+        parts, spent = _list_others(panel, self.sample), dict.fromkeys(chosen, 0.0)
+        for done, part in enumerate(parts):
+            if done:
+                left = room - (time.monotonic() - began)
+                chosen = _choose_cheapest({n: spent[n] / done * (len(parts) - done) for n in chosen}, left)
+            if len(chosen) < 2:
+                break
+            rows, tests = _cut(panel, part), dict[int, Backtest]()
+            try:
+                for n in chosen:
+                    started = time.monotonic()
+                    with suppress(*BREAKING):
+                        tests[n] = self._test_again(members[n], rows)
+                    spent[n] += time.monotonic() - started
+            except KeyboardInterrupt:
+                self.interrupted = True
+                break
+            if tests:
+                part_losses = np.full((len(members), self.windows, _count(rows)), np.nan)
+                part_losses[[*tests]] = measure_losses([*tests.values()])
+                whole[..., _find_places(panel, rows)] = part_losses
+            self.weighed += _count(rows)
+        seconds = time.monotonic() - began
+        options.say(f"backtests of {self.weighed:,} of {_count(panel):,} variables: {seconds:.1f} s")
+        return whole if self.weighed > _count(self.sample) else None
+
+    def _test_again(self, attempt: _Attempt, rows: Panel) -> Backtest:
+        """The backtest of a member on other rows than those of the sample."""
+        candidate, tested = attempt.candidate, attempt.backtest
+        trained = tested.fitted if candidate.trains and tested is not None else None
+        return backtest(
+            rows,
+            lambda before, window: trained or candidate.fit(before, Session()),
+            self.spec.horizon,
+            n_windows=self.windows,
+            refit=self.options.refit,
+            levels=self.levels,
+            own_ends=ends_apart(self.sample, self.spec.horizon),
+        )
 
     def _fit_members(self, scored: list[_Attempt], weights: Array) -> Array:
         """Fit to all rows what has a weight, the heaviest networks first; the weights with those that failed at 0."""
@@ -397,7 +508,7 @@ class Contest:
 
     def _notes(self, windows: int, finals: tuple[Predictor, ...]) -> tuple[str, ...]:
         """What a person should know of an ensemble that so many windows were backtested for."""
-        panel, sample, notes = self.panel, self.sample, []
+        panel, notes = self.panel, []
         if not windows:
             why = "Interrupted before" if self.interrupted else "Too short for"
             notes.append(
@@ -405,10 +516,10 @@ class Contest:
             )
         elif windows == 1:
             notes.append("The weights rest on one backtest window.")
-        if sample is not panel:
+        if windows and self.weighed < _count(panel):
             many = panel.series > 1
-            of = (sample.series, panel.series, "series") if many else (sample.targets, panel.targets, "columns")
-            notes.append("The weights rest on {:,} of {:,} {}.".format(*of))
+            of = (panel.targets, panel.series, "series") if many else (panel.series, panel.targets, "columns")
+            notes.append(f"The weights rest on {self.weighed // of[0]:,} of {of[1]:,} {of[2]}.")
         unlike = _count_unlike(panel, self.spec.horizon, self.seasons[0] if self.seasons else 1) if windows else 0
         if 2 * unlike > _count(panel):
             few = f"The last rows of {unlike} variables change" if unlike > 1 else "The last rows change"
@@ -424,10 +535,43 @@ def _count(panel: Panel) -> int:
     return panel.series * panel.targets
 
 
-def _keep_targets(panel: Panel, every: int) -> Panel:
-    """One target in `every` of a panel, and all its inputs."""
-    targets = range(0, panel.targets, every)
+def _keep_targets(panel: Panel, targets: Sequence[int]) -> Panel:
+    """Some targets of a panel by number, and all its inputs."""
     return replace(panel.select([*targets, *range(panel.targets, len(panel.columns))]), targets=len(targets))
+
+
+def _choose_cheapest(seconds: Mapping[int, float], room: float) -> list[int]:
+    """The members, by number, that together take less than some seconds, cheapest first."""
+    chosen = list[int]()
+    for number in sorted(seconds, key=lambda n: seconds[n]):
+        room -= seconds[number]
+        if room <= 0:
+            break
+        chosen.append(number)
+    return chosen
+
+
+def _list_others(panel: Panel, sample: Panel) -> list[Sequence[str]]:
+    """Names of the series that are not in a sample, or of the targets, as many at a time as are backtested at once."""
+    by_series = panel.series > MOST_BACKTESTED
+    tested = {*(sample.ids if by_series else sample.target_names)}
+    others = [name for name in (panel.ids if by_series else panel.target_names) if name not in tested]
+    return [others[start : start + MOST_BACKTESTED] for start in range(0, len(others), MOST_BACKTESTED)]
+
+
+def _cut(panel: Panel, names: Sequence[str]) -> Panel:
+    """Series of these names, or targets with all inputs."""
+    if panel.series > MOST_BACKTESTED:
+        return panel.only(names)
+    return _keep_targets(panel, [panel.columns.index(name) for name in names])
+
+
+def _find_places(panel: Panel, part: Panel) -> NDArray[np.int64]:
+    """[variable]: the numbers that the variables of a part have in the panel."""
+    rows = {name: number for number, name in enumerate(panel.ids)}
+    series = np.array([rows[name] for name in part.ids])
+    targets = np.array([panel.columns.index(name) for name in part.target_names])
+    return (series[:, None] * panel.targets + targets).ravel()
 
 
 def _share_work(seconds: float) -> float:

@@ -46,22 +46,9 @@ def measure_losses(backtests: Sequence[Backtest]) -> Array:
 def choose_weights(losses: Array, prior: Array) -> Array:
     """[variable, member]: weights by losses [member, window, variable], NaN where there is none; each row sums to 1.
 
-    `prior` [member] holds what members weigh that lose the same. A variable's own losses count for as much as it has
-    windows; the rest is what the members lose on all variables.
+    `prior` [member] holds what members weigh that lose the same.
     """
-    shared = _shared_losses(losses)
-    count = np.isfinite(losses).all(axis=0).sum(axis=0)  # [variable]
-    cells = int(count.sum())
-    usable = np.isfinite(shared)
-    even = float(shared[usable].mean())
-    shared = np.where(usable, (cells * shared + FEW * even) / (cells + FEW), np.inf)
-    own = _mean(np.where(np.isfinite(losses).all(axis=0), losses, np.nan).transpose(2, 0, 1))  # [variable, member]
-    mean = own[:, usable].mean(axis=1, keepdims=True)
-    # A variable that every member forecasts without an error says nothing of them.
-    ratio = np.divide(own, mean, out=np.full_like(own, np.nan), where=mean > 0) * even
-    ratio = np.where(np.isfinite(ratio), ratio, shared)
-    n = count[:, None]
-    loss = np.where(usable, (n * ratio + OWN_WINDOWS * shared) / (n + OWN_WINDOWS), np.inf)
+    loss, _ = _blend_losses(losses)
     relative = loss / loss.min(axis=1, keepdims=True)
     weights = np.where(relative < WORST, prior * np.maximum(relative, 1e-9) ** -POWER, 0.0)
     weights /= weights.sum(axis=1, keepdims=True)
@@ -70,6 +57,16 @@ def choose_weights(losses: Array, prior: Array) -> Array:
     common = np.where(common < LEAST, 0.0, common)
     kept = np.where(kept.sum(axis=1, keepdims=True) > 0, kept, common)
     return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+
+
+def tilt_weights(common: Array, losses: Array) -> Array:
+    """[variable, member]: weights that all variables share, tilted towards the members that lose less on each.
+
+    A variable without losses, or with those that all have on average, keeps the `common` weights [member].
+    """
+    loss, shared = _blend_losses(losses)
+    weights = common * np.maximum(loss / shared, 1e-9) ** -POWER
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def combine_backtests(backtests: Sequence[Backtest], losses: Array, prior: Array) -> Backtest:
@@ -110,6 +107,31 @@ def combine(
         for level in levels
     }
     return point, bounds
+
+
+def _blend_losses(losses: Array) -> tuple[Array, Array]:
+    """[variable, member]: the losses that weigh members, and [member]: what these lose on all variables.
+
+    A variable's own losses count for as much as it has windows; the rest is what the members lose on all variables,
+    which is all that counts for a member that was not backtested on a variable.
+    """
+    shared = _shared_losses(losses)
+    there = np.isfinite(losses)
+    cells = int(there.all(axis=0).sum())
+    usable = np.isfinite(shared)
+    even = float(shared[usable].mean())
+    shared = np.where(usable, (cells * shared + FEW * even) / (cells + FEW), np.inf)
+    tested = there.any(axis=1, keepdims=True)  # [member, 1, variable]
+    compared = (there | ~tested).all(axis=0) & tested.any(axis=0)  # [window, variable]
+    own = _mean(np.where(compared, losses, np.nan).transpose(2, 0, 1))  # [variable, member]
+    known = np.isfinite(own) & usable
+    number = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    mean, level = (np.where(known, part, 0.0).sum(axis=1, keepdims=True) / number for part in (own, shared))
+    # A variable that every member forecasts without an error says nothing of them.
+    ratio = np.divide(own, mean, out=np.full_like(own, np.nan), where=mean > 0) * level
+    ratio = np.where(np.isfinite(ratio), ratio, shared)
+    n = compared.sum(axis=0)[:, None]
+    return np.where(usable, (n * ratio + OWN_WINDOWS * shared) / (n + OWN_WINDOWS), np.inf), shared
 
 
 def _shared_losses(losses: Array) -> Array:

@@ -99,7 +99,8 @@ class Forecaster(Estimator[Predictor]):
         if tune and self.spec.model != weights.NAME:
             raise SettingsError("tune trains weights further that came with the package; it goes with model='glance'.")
         if self.spec.is_portfolio:
-            known_at = None if isinstance(frame, Panel) else AsOf.of(frame, panel, self.reading)
+            rounded = isinstance(frame, Panel) or portfolio.is_sampled(panel)
+            known_at = None if rounded else AsOf.of(frame, panel, self.reading)
             limit = schedule.DEFAULT_LIMIT if time_limit is None else time_limit
             options = schedule.Options(
                 time_limit=limit, quick=quick, checkpoints=path, resume=resume, progress=self.progress

@@ -226,7 +226,8 @@ def _leaderboard(candidates: Sequence[Standing]) -> Table:
     for one in candidates:
         share = Cell(f"{100 * one.weight:.0f} %" if one.weight else "–")
         errors = [Cell("–" if error is None else text.number(error)) for error in (one.loss, one.mase)]
-        about = one.meaning if not one.note else f"{one.meaning}; left out: {one.note}"
+        note = one.note if one.weight or not one.note else f"left out: {one.note}"
+        about = f"{one.meaning}; {note}" if note else one.meaning
         rows.append((Cell(one.name), share, *errors, Cell(f"{one.seconds:.1f}"), Cell(about)))
     caption = (
         "The forecast is the weighted mean of the candidates; weights come from what each was worth on other data and "
