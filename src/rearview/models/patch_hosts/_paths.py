@@ -3,7 +3,7 @@
 Quantiles say how far each step may be off, not how steps hang together. That is read from the past: the mean squared
 difference of values `lag` steps apart, less that of the median forecast (its season, its trend), is twice the variance
 that has changed after `lag` steps. A path is a normal score for each step, a sum of processes that forget their state
-after 1, 4, 16, ... steps, with variances that change so; what a step's quantiles have beyond that is the slowest's.
+after 1, 4, 16, ... steps, with variances that change so, the slowest's cut short where the quantiles have less.
 White noise forgets at once, a random walk hardly, a level under noise keeps its level; and each looks as rough as its
 past does, where a quantile by itself is smooth.
 
@@ -81,8 +81,8 @@ def measure_variances(
     lags = [max(1, min(scale, past.shape[-1] // 4, median.shape[-1] // 2)) for scale in SCALES[:-1]]
     own = torch.stack([measure_change(past, observed, lag) - measure_change(median, None, lag) for lag in lags], -1)
     changes = own.cummax(-1).values.clamp(min=0)
-    most = changes[..., -1:].clamp(min=1e-300)
-    wanted = (changes / most).clamp(min=1e-9)
+    most = changes[..., -1:]
+    wanted = (changes / most.clamp(min=1e-300)).clamp(min=1e-9)
     rates = 1 - _keep_states() ** torch.tensor(lags, dtype=torch.float64)[:, None]
     relative = rates.to(past.device) / wanted[..., None]
     found = torch.ones_like(relative[..., 0, :])
@@ -97,12 +97,17 @@ def share_variance(
     quantiles: Float[Tensor, "batch channel step quantile"],
     levels: tuple[float, ...],
 ) -> Float[Tensor, "batch channel scale step"]:
-    """The share of each process in the variance of each step, the quickest first; the slowest has what is left."""
+    """The share of each process in the variance of each step: the quickest have theirs first.
+
+    What the quantiles have beyond the variance of all is shared out as theirs are.
+    """
     ones = quantiles.new_ones(quantiles.shape[:-1])
     deviation = (read_scores(quantiles, ones, levels) - read_scores(quantiles, -ones, levels)).double() / 2
-    quick = variances[..., :-1].cumsum(-1)[..., None] / deviation.square().clamp(min=1e-300)[:, :, None]
-    whole = torch.ones_like(deviation)[:, :, None]
-    return torch.cat([torch.zeros_like(whole), quick.clamp(max=1), whole], 2).diff(dim=2)
+    whole = variances.sum(-1)[..., None]
+    variance = torch.where(whole > 0, torch.minimum(deviation.square(), whole), 1.0).clamp(min=1e-300)
+    quick = variances[..., :-1].cumsum(-1)[..., None] / variance[:, :, None]
+    ends = torch.ones_like(quick[:, :, :1])
+    return torch.cat([0 * ends, quick.clamp(max=1), ends], 2).diff(dim=2)
 
 
 def measure_change(
