@@ -4,6 +4,7 @@
     python benchmarks/gift.py --data-dir DATA --weights RUN --device cuda  a glance network, by its training folder
     python benchmarks/gift.py --data-dir DATA --weights RUN --tasks development
     python benchmarks/gift.py --data-dir DATA --weights shipped            the one that comes with the package
+    python benchmarks/gift.py --data-dir DATA --weights shipped --tasks development --more 4
     python benchmarks/gift.py --data-dir DATA --auto 120 --device cuda --out results/gift.csv --resume
                                        the portfolio, fitted within 120 s before the first window of each task
 
@@ -17,7 +18,7 @@ import argparse
 import csv
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -71,6 +72,13 @@ def group_by_length(cases: list[tuple[int, int, Floats]]) -> Iterator[list[tuple
         yield from (group[start : start + size] for start in range(0, len(group), size))
 
 
+def add_windows(task: Task, times: int) -> Task:
+    """The task with so many times its windows, of series with two seasons and 16 rows before; as it is without any."""
+    needed = times * task.windows * task.horizon + max(2 * task.season, 16)
+    series = tuple(values for values in task.series if len(values) >= needed)
+    return replace(task, windows=times * task.windows, series=series) if times > 1 and series else task
+
+
 def run(
     tasks: Iterator[Task], forecaster: Forecaster, quiet: bool = False
 ) -> tuple[dict[str, Scores], dict[str, Scores], dict[str, float]]:
@@ -110,6 +118,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, help="a training folder, or `shipped`; without it, seasonal naive")
     parser.add_argument("--auto", type=float, metavar="SECONDS", help="the portfolio, fitted within so many seconds")
     parser.add_argument("--tasks", choices=tuple(KINDS), default="test")
+    parser.add_argument("--more", type=int, default=1, help="so many times the windows of development tasks")
     parser.add_argument("--only", default="", help="names of tasks, by commas")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--clock", choices=("wall", "processor"), default="wall", help="what a second is of")
@@ -117,6 +126,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="CSV to add rows to")
     parser.add_argument("--resume", action="store_true", help="leave out tasks that the CSV holds of this model")
     options = parser.parse_args()
+    if options.more > 1 and options.tasks != "development":
+        parser.error("--more goes with --tasks development: windows of the tests are not to be chosen")
     if options.clock == "processor":
         time.monotonic = time.perf_counter = practical.processor_seconds
     name, forecaster = options.name or "seasonal_naive", seasonal_naive
@@ -137,6 +148,7 @@ def main() -> None:
     for task in KINDS[options.tasks](options.data_dir):
         if task.name in rows or (wanted and task.name not in wanted):
             continue
+        task = add_windows(task, options.more)
         scores, reference, seconds = run(iter([task]), forecaster)
         rows[task.name] = {
             "model": name,

@@ -3,7 +3,8 @@
     python benchmarks/gift.py --data-dir DATA --weights RUN --name RUN --out results/gift.csv
     python benchmarks/release_glance.py --weights RUN --name RUN --version 1 --trained-on "one NVIDIA H200" --watts 700
 
-The card's scores are the rows of `results/gift.csv` that have this name; without such rows nothing is released.
+`--size glance_small` puts them beside `glance`, under that name: `Forecaster(model="glance_small")` then forecasts by
+them. The card's scores are the rows of `results/gift.csv` that have this name; without such rows nothing is released.
 """
 
 import argparse
@@ -43,6 +44,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, required=True, help="the training folder")
     parser.add_argument("--name", required=True, help="what the rows of the scores call the model")
     parser.add_argument("--scores", type=Path, default=ROOT / "results" / "gift.csv")
+    parser.add_argument("--size", default=weights.NAME, help="what the weights are asked for by")
     parser.add_argument("--version", required=True)
     parser.add_argument("--trained-on", required=True, help="the device")
     parser.add_argument("--watts", type=float, default=0.0, help="of the device while it trained")
@@ -55,6 +57,7 @@ def main() -> None:
     network, facts = read_network(options.weights)
     plan = facts["plan"]
     card = weights.Card(
+        name=options.size,
         version=options.version,
         licence="Apache-2.0",
         created=datetime.now(UTC).date().isoformat(),

@@ -6,7 +6,8 @@ import torch
 from rearview import models
 from rearview.core.errors import SettingsError
 from rearview.models.contract import Shape
-from rearview.models.patch_hosts.glance import Grain, Network, Settings, find_floor, find_smooth, pool_quantiles
+from rearview.models.patch_hosts._paths import pool_quantiles
+from rearview.models.patch_hosts.glance import Grain, Network, Settings, find_floor, find_smooth
 from rearview.pretrained import training
 
 SMALL = {"width": 16, "heads": 2, "depth": 2, "feed_forward": 24, "patches": (16,), "context": (12,), "ahead": (5,)}

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
+import rearview as rv
 from rearview.core.errors import InputError, SettingsError
+from rearview.core.settings import settings_from
+from rearview.models.contract import Shape
+from rearview.models.patch_hosts.glance import Network, Settings
 from rearview.pretrained import weights
 
 
@@ -35,6 +39,46 @@ def test_a_build_without_weights_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     assert not weights.available()
     with pytest.raises(SettingsError, match="has no weights of glance"):
         weights.read_card()
+
+
+def write_small(folder: Path) -> weights.Card:
+    """A second size beside the first, with fewer blocks and random weights."""
+    card = weights.read_card()
+    settings = {**card.settings, "depth": 1}
+    torch.manual_seed(11)
+    network = Network(Shape(channels=1, lookback=64, steps=8), settings_from(Settings, "glance", settings))
+    return weights.write(
+        folder, network.state_dict(), replace(card, name="glance_small", settings=settings, version="small")
+    )
+
+
+def test_a_second_size_is_asked_for_by_its_name(glance_weights: Path, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    assert weights.names() == ("glance",)
+    card = write_small(glance_weights)
+    assert weights.names() == ("glance", "glance_small")
+    assert weights.read_card("glance_small") == card
+    assert weights.load(card).settings.depth == 1
+    assert weights.load(weights.read_card()).settings.depth == 2
+    dates = pandas.date_range("2024-01-01", periods=60)
+    frame = pandas.DataFrame({"date": dates, "y": [float(7 * n % 11) for n in range(60)]})
+    made = {}
+    for name in weights.names():
+        forecaster = rv.Forecaster(model=name, horizon=5, device="cpu").fit(frame)
+        assert forecaster.fitted.name == name
+        made[name] = forecaster.predict()
+        forecaster.save(tmp_path / name)
+        pandas.testing.assert_frame_equal(rv.Forecaster.load(tmp_path / name).predict(), made[name])
+    assert not made["glance"].equals(made["glance_small"])
+
+
+def test_a_size_that_is_not_there_or_another_ones_card_is_refused(glance_weights: Path) -> None:
+    with pytest.raises(SettingsError, match="no weights of glance_small"):
+        weights.read_card("glance_small")
+    write_small(glance_weights)
+    (glance_weights / "glance_small.json").write_bytes((glance_weights / "glance.json").read_bytes())
+    with pytest.raises(InputError, match="it is the card of glance"):
+        weights.read_card("glance_small")
 
 
 def test_a_damaged_file_is_refused(glance_weights: Path) -> None:

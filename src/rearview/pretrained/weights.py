@@ -1,7 +1,8 @@
 """The weights that come with the package: two files of package data, read without a network, checked, loaded.
 
 `weights/glance.safetensors` holds them in bfloat16, `weights/glance.json` is their card: what they are, how and on what
-they were trained, and the checksum of the first file. A build without these files has no weights, and says so.
+they were trained, and the checksum of the first file. A build without these files has no weights, and says so. Other
+sizes lie beside them under names of their own, such as `glance_small`, by which they are asked for.
 """
 
 import hashlib
@@ -27,7 +28,7 @@ from rearview.models.patch_hosts.glance import Network, Settings
 NAME = "glance"
 FOLDER: Traversable = files("rearview.pretrained") / "weights"
 MOST_BYTES = 15_000_000
-"""Of the weights' file."""
+"""Of one weights' file."""
 MOST_CARD = 1 << 20
 """Bytes of the card."""
 
@@ -36,6 +37,8 @@ MOST_CARD = 1 << 20
 class Card:
     """What weights are and how they came about."""
 
+    name: str = NAME
+    """What they are asked for by, and the name of their files."""
     version: str
     """Of the weights."""
     licence: str
@@ -64,56 +67,64 @@ class Card:
     """Checksum of the weights' file."""
 
 
-def available() -> bool:
-    """Whether this build has weights."""
-    return (FOLDER / f"{NAME}.json").is_file() and (FOLDER / f"{NAME}.safetensors").is_file()
+def names() -> tuple[str, ...]:
+    """The weights that this build has: `glance`, and other sizes of it."""
+    cards = {one.name.removesuffix(".json") for one in FOLDER.iterdir()} if FOLDER.is_dir() else set()
+    return tuple(sorted(one for one in cards if (FOLDER / f"{one}.safetensors").is_file()))
 
 
-def read_card() -> Card:
+def available(name: str = NAME) -> bool:
+    """Whether this build has weights of this name."""
+    return name in names()
+
+
+def read_card(name: str = NAME) -> Card:
     """The card of the weights; refused where this build has none, or where it is damaged."""
-    if not available():
+    if not available(name):
         raise SettingsError(
-            f"This build of rearview has no weights of {NAME}, so it can't forecast without training; use model='auto' "
+            f"This build of rearview has no weights of {name}, so it can't forecast without training; use model='auto' "
             f"(or --quick), or give {NAME} settings of its own to train it from nothing."
         )
-    path = FOLDER / f"{NAME}.json"
+    path = FOLDER / f"{name}.json"
     text = path.read_bytes()
     try:
         if len(text) > MOST_CARD:
             raise ValueError(f"{len(text):,} bytes")
-        facts = json.loads(text)
-        return settings_from(Card, "the card", facts)
+        card = settings_from(Card, "the card", json.loads(text))
+        if card.name != name:
+            raise ValueError(f"it is the card of {card.name}")
+        return card
     except (ValueError, TypeError, AttributeError, RecursionError, SettingsError) as problem:
         raise InputError(f"{path} is damaged ({problem}); install rearview again.") from problem
 
 
 def load(card: Card, *, channels: int = 1, lookback: int = 512, steps: int = 64, device: str = "cpu") -> Network:
     """The network with the weights of this build, in evaluation mode; damaged weights are refused."""
-    weights = _read_weights(card.sha256, card.size)
+    weights = _read_weights(card.name, card.sha256, card.size)
     try:
-        settings = settings_from(Settings, NAME, card.settings)
+        settings = settings_from(Settings, card.name, card.settings)
         with keep_caller_state():
             network = Network(Shape(channels, lookback, steps), settings, card.attention)
         network.load_state_dict(weights)
     except (RuntimeError, TypeError, ValueError, LookupError, SettingsError) as problem:
         reason = str(problem).splitlines()[0]
         raise InputError(
-            f"The card of {NAME} does not fit its weights ({reason}); install rearview again."
+            f"The card of {card.name} does not fit its weights ({reason}); install rearview again."
         ) from problem
     return network.to(device).eval()
 
 
-@lru_cache(maxsize=1)
-def _read_weights(sha256: str, size: int) -> dict[str, Tensor]:
+@lru_cache(maxsize=2)
+def _read_weights(name: str, sha256: str, size: int) -> dict[str, Tensor]:
     """The tensors of the weights' file, read once in a process."""
-    path = FOLDER / f"{NAME}.safetensors"
+    path = FOLDER / f"{name}.safetensors"
     content = path.read_bytes()
     if len(content) != size or len(content) > MOST_BYTES or hashlib.sha256(content).hexdigest() != sha256:
         raise InputError(f"{path} is damaged (its size or checksum differs); install rearview again.")
     tensors = unpack_tensors(Path(str(path)), content)
-    for name, tensor in tensors.items():
+    for part, tensor in tensors.items():
         if not bool(tensor.isfinite().all()):
-            raise InputError(f"{path} is damaged ({name} is not all finite numbers); install rearview again.")
+            raise InputError(f"{path} is damaged ({part} is not all finite numbers); install rearview again.")
     return tensors
 
 
@@ -126,6 +137,6 @@ def write(folder: Path, weights: Mapping[str, Tensor], card: Card) -> Card:
         raise SettingsError(f"The weights take {len(content):,} bytes, more than the {MOST_BYTES:,} of one file.")
     whole = {**asdict(card), "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"{NAME}.safetensors", content)
-    write_atomically(folder / f"{NAME}.json", json.dumps(whole, indent=1) + "\n")
+    write_atomically(folder / f"{card.name}.safetensors", content)
+    write_atomically(folder / f"{card.name}.json", json.dumps(whole, indent=1) + "\n")
     return Card(**whole)

@@ -96,7 +96,7 @@ class Forecaster(Estimator[Predictor]):
         self._warn(frame, panel.findings)
         path = None if checkpoint is None else Path(checkpoint)
         fitted: Predictor
-        if tune and self.spec.model != weights.NAME:
+        if tune and self.spec.model not in (weights.NAME, *weights.names()):
             raise SettingsError("tune trains weights further that came with the package; it goes with model='glance'.")
         if self.spec.is_portfolio:
             rounded = isinstance(frame, Panel) or portfolio.is_sampled(panel)

@@ -87,7 +87,8 @@ Fit = Callable[[Panel], "ZeroShot"]
 
 def is_meant(spec: ForecastSpec) -> bool:
     """Whether a spec asks for the weights that come with the package; settings of its own ask for a new network."""
-    return spec.model == weights.NAME and not spec.settings and spec.attention is None
+    known = spec.model == weights.NAME or spec.model in weights.names()
+    return known and not spec.settings and spec.attention is None
 
 
 def count_near_rows(horizon: int) -> int | None:
@@ -282,7 +283,7 @@ class Pretrained:
     @classmethod
     def of(cls, panel: Panel, spec: ForecastSpec) -> "Pretrained":
         """Refuse what can't be forecast, and a build without weights, before anything is computed."""
-        card = weights.read_card()
+        card = weights.read_card(spec.model or weights.NAME)
         panel, notes = planning.select_usable(panel, weights.NAME)
         longest = int(panel.lengths.max())
         if longest < LEAST_ROWS:
@@ -312,7 +313,7 @@ class Pretrained:
             if after < before:
                 trained = self.tuned(half)
                 note = "Training further on all rows gave nothing better in its time: the weights stay as they came."
-                if trained.name == TUNED:
+                if trained.name != start.name:
                     fitted, test = trained, tuned
                     fall = 100 * (1 - after / before)
                     note = f"Trained further on these rows: the backtest's loss fell by {fall:.1f} %."
@@ -343,7 +344,7 @@ class Pretrained:
                 model={name: Choice(value, "as trained") for name, value in card.settings.items()},
                 training={},
             ),
-            name=weights.NAME,
+            name=card.name,
             network=network,
             attention=card.attention,
             task=Forecast(spec.horizon),
@@ -421,7 +422,7 @@ class Pretrained:
             return start
         return replace(
             fitted,
-            name=TUNED,
+            name=f"{start.name}_tuned",
             plan=replace(start.plan, training=training),
             notes=self.notes,
             windows={"train": a, "validation": len(held), "calibration": 0},

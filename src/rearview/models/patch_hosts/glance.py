@@ -10,15 +10,15 @@ no tokens, or masked ones. With several lengths of patch, a series is read at th
 was observed, so that short series are not read too coarsely; where the horizon asks for a coarser one, its first steps
 are those of the finer. So are those of a long series whose steps are too small to be seen beside all that it went
 through: its newest part is read at the finest grain. Where a series rests on its lowest value time and again (zeros of
-demand, nights of solar power), no quantile lies below it. Horizons beyond one pass are rolled out along paths, one for
-each quantile: the forecast of a quantile is read as observed, all quantiles that follow from all paths are pooled by
-the probability they stand for, and the pooled ones are read next. So intervals go on widening: as a random walk does,
-where a pass has its spread right.
+demand, nights of solar power), no quantile lies below it. Horizons beyond one pass are rolled out along paths through
+the quantiles that are as rough as the past (`_paths`): each is read as if it were observed, and the quantiles that
+follow from all of them are pooled. So intervals go on widening, as a random walk does or not at all.
 
 The attention is one setting, as everywhere. Channels stay apart unless it mixes groups (MICA): with gate "added" and
 `exclude_self` a channel adds what the others hold to its own attention, and one channel is read as it is by itself.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -34,6 +34,7 @@ from rearview.models.blocks import setting
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_groups
 from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real, Shape, Steps, Token
+from rearview.models.patch_hosts import _paths
 
 QUANTILES = (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)
 FARTHEST = 10.0
@@ -159,17 +160,28 @@ class Network(Model):
         elif not self.training:
             parts[0] = self.refine(parts[0], newest, seen)
         parts[0] = torch.maximum(parts[0], floor)
-        paths = [newest] * parts[0].shape[-1] if horizon > reach else []
-        for done in range(reach, horizon, reach):
-            if observed is not None:
-                observed = functional.pad(observed[..., -room:], (0, parts[-1].shape[2]), value=True)
-            paths = [
-                torch.cat([path[..., -room:], steps], -1)
-                for path, steps in zip(paths, parts[-1].unbind(-1), strict=True)
-            ]
-            ahead = [self.look(path, observed, min(horizon - done, reach), grain) for path in paths]
-            parts.append(torch.maximum(pool_quantiles(torch.stack(ahead, -2), self.settings.quantiles), floor))
+        if horizon > reach:
+            parts += self.roll_out(newest, seen, parts[0], horizon - reach, grain, floor)
         return torch.cat(parts, 2)
+
+    def roll_out(
+        self, past: Tensor, observed: Tensor | None, first: Tensor, steps: int, grain: Grain, floor: Tensor
+    ) -> Iterator[Tensor]:
+        """Quantiles of the steps beyond those of a first pass, pass by pass."""
+        levels = self.settings.quantiles
+        lines, ahead = [past] * _paths.COUNT, [first] * _paths.COUNT
+        variances = _paths.measure_variances(past, observed, first[..., self.median])
+        seen = observed
+        for index, done in enumerate(range(0, steps, grain.reach)):
+            for path, (line, quantiles) in enumerate(zip(lines, ahead, strict=True)):
+                shares = _paths.share_variance(variances, quantiles, levels)
+                drawn = _paths.draw_path(quantiles, shares, levels, index, path)
+                lines[path] = torch.cat([line, drawn], -1)[..., -grain.room :]
+            if seen is not None:
+                seen = functional.pad(seen, (0, grain.reach), value=True)[..., -grain.room :]
+            passes = (self.look(line, seen, min(steps - done, grain.reach), grain) for line in lines)
+            ahead = [torch.maximum(quantiles.sort(-1).values, floor) for quantiles in passes]
+            yield _paths.pool_quantiles(torch.stack(ahead, -2), levels)
 
     @property
     def room(self) -> int:
@@ -317,25 +329,6 @@ def fade(
         near.dtype
     )
     return torch.cat([torch.lerp(near, far[..., :steps, :], share[:, None]), far[..., steps:, :]], -2)
-
-
-def pool_quantiles(
-    values: Float[Tensor, "*_ path quantile"], levels: tuple[float, ...]
-) -> Float[Tensor, "*_ quantile"]:
-    """The quantiles of a mixture of paths, each given by its quantiles; paths and quantiles stand for the same levels.
-
-    A quantile stands for the probability that lies nearer to it than to its neighbours.
-    """
-    marks = torch.tensor(levels, dtype=values.dtype, device=values.device)
-    edges = torch.cat([marks.new_zeros(1), (marks[1:] + marks[:-1]) / 2, marks.new_ones(1)])
-    mass = edges.diff()
-    ordered, order = values.flatten(-2).sort(-1)
-    share = (mass[:, None] * mass).flatten()[order]
-    centre = share.cumsum(-1) - share / 2
-    above = torch.searchsorted(centre, marks.expand(*centre.shape[:-1], -1).contiguous()).clamp(1, centre.shape[-1] - 1)
-    low, high = centre.gather(-1, above - 1), centre.gather(-1, above)
-    place = ((marks - low) / (high - low)).clamp(0, 1)
-    return torch.lerp(ordered.gather(-1, above - 1), ordered.gather(-1, above), place)
 
 
 def standardise(past: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
