@@ -158,7 +158,7 @@ def _flops_by_arm(counts: Iterable[tuple[Number, float | None]]) -> dict[str, fl
     """GFLOPs of plain networks and of those with MICA's usual gate; the first count of an arm holds."""
     flops: dict[str, float] = {}
     for number, value in counts:
-        plain = number.variant in ("own", "softmax") and not number.around.get("adapters")
+        plain = number.variant in ("own", "softmax") and not number.needs.get("adapters")
         if number.metric == "gflops" and value and (plain or number.variant.startswith("mica_mlpq_incl")):
             flops.setdefault(_arm_name(number), value)
     return flops
