@@ -60,7 +60,10 @@ def test_a_path_is_as_rough_as_the_past_and_ends_at_its_score(walks: bool) -> No
     steps = torch.arange(1.0, STEPS + 1, dtype=torch.float64)
     quantiles = spread(steps.sqrt() if walks else torch.ones_like(steps))
     shares = share(past, quantiles)
-    paths = torch.cat([_paths.draw_path(quantiles, shares, QUANTILES, 0, path) for path in range(_paths.COUNT)])
+    scores = _paths.spread_ends(quantiles[:, :, -1:].expand(-1, -1, _paths.COUNT, -1), QUANTILES, 0)
+    paths = torch.cat(
+        [_paths.draw_path(quantiles, shares, QUANTILES, 0, path, scores[..., path]) for path in range(_paths.COUNT)]
+    )
     ends = _paths.spread_scores(0) * (STEPS**0.5 if walks else 1.0)
     torch.testing.assert_close(paths[:, 0, -1], ends)
     rough = [float(_paths.measure_change(one, None, 1).mean()) for one in (paths, past)]
@@ -74,6 +77,27 @@ def test_last_scores_add_up_over_passes_as_independent_ones_do() -> None:
         torch.testing.assert_close(scores.sort().values, _paths.spread_scores(0))
         total += scores
         torch.testing.assert_close(total.sort().values / (index + 1) ** 0.5, _paths.spread_scores(0), atol=0.3, rtol=0)
+
+
+def test_paths_of_a_later_pass_end_where_their_mixture_does() -> None:
+    """Paths that began elsewhere and are of different widths, the outer ones wider, as those of a walk."""
+    starts = _paths.spread_scores(0)
+    last = (starts[:, None] + (0.5 + starts.abs())[:, None] * SCORES)[None, None]
+    scores = _paths.spread_ends(last, QUANTILES, 1)
+    ends = _paths.read_scores(last, scores, QUANTILES)[0, 0].sort().values
+    mixture = _paths.pool_quantiles(last, QUANTILES)[0, 0]
+    wanted = _paths.read_scores(mixture.expand(_paths.COUNT, -1), starts, QUANTILES)
+    torch.testing.assert_close(ends, wanted, atol=0.15, rtol=0)
+    assert (scores[0, 0].argsort() != torch.arange(_paths.COUNT)).any()  # paths cross
+    alike = torch.ones_like(last)
+    assert _paths.spread_ends(alike, QUANTILES, 1).isfinite().all()
+
+
+def test_scores_are_found_where_they_are_read() -> None:
+    curve = SCORES.expm1()[None]
+    inner = torch.linspace(-1.9, 1.9, 31, dtype=torch.float64)
+    values = _paths.read_scores(curve.expand(31, -1), inner, QUANTILES)
+    torch.testing.assert_close(_paths.find_scores(curve.expand(31, -1), values, QUANTILES), inner)
 
 
 def test_what_is_drawn_is_correlated_with_nothing_given() -> None:

@@ -7,8 +7,9 @@ after 1, 4, 16, ... steps, with variances that change so, the slowest's cut shor
 White noise forgets at once, a random walk hardly, a level under noise keeps its level; and each looks as rough as its
 past does, where a quantile by itself is smooth.
 
-The paths' last scores are spread evenly over the normal distribution. The random numbers between are the same for every
-series, so that a forecast depends on nothing but its own past.
+The paths' last scores are spread evenly over the normal distribution, and from the second pass on moved so that paths
+end where the mixture of all of them does: what follows begins as wide as what came before ends. The random numbers
+between are the same for every series, so that a forecast depends on nothing but its own past.
 """
 
 import math
@@ -126,8 +127,9 @@ def draw_path(
     levels: tuple[float, ...],
     index: int,
     path: int,
+    score: Float[Tensor, "batch channel"],
 ) -> Float[Tensor, "batch channel step"]:
-    """One path through the quantiles of the pass of this number."""
+    """One path through the quantiles of the pass of this number, which ends at a score."""
     steps = quantiles.shape[2]
     drawn = draw_processes(index, steps)[path].to(shares.device)
     back = torch.arange(steps - 1, -1, -1, device=shares.device, dtype=torch.float64)
@@ -136,9 +138,36 @@ def draw_path(
     # Given their weighted sum at the last step, the processes are those drawn and a part of what the sum lacks, which
     # they forget backwards in time as they do forwards.
     last = roots[..., -1]
-    lacking = spread_scores(index)[path].item() - (last * drawn[:, -1]).sum(-1)
+    lacking = score - (last * drawn[:, -1]).sum(-1)
     processes = drawn + keeps[:, None] ** back * (last * lacking[..., None])[..., None]
     return read_scores(quantiles, (roots * processes).sum(2).to(quantiles.dtype), levels)
+
+
+def spread_ends(
+    last: Float[Tensor, "batch channel path quantile"], levels: tuple[float, ...], index: int
+) -> Float[Tensor, "batch channel path"]:
+    """Last scores of all paths, by the quantiles of each at the last step of the pass of this number.
+
+    Few draws from paths of different widths may end far from their mixture. So these say only in which order the paths
+    end, and the evenly spread quantiles of the mixture say where.
+    """
+    even, scores = (spread_scores(one).to(last).expand(last.shape[:-1]) for one in (0, index))
+    if not index:
+        return even.double()
+    order = read_scores(last, scores, levels).argsort(-1).argsort(-1)
+    mixture = pool_quantiles(last, levels)[..., None, :].expand_as(last)
+    return find_scores(last, read_scores(mixture, even, levels).gather(-1, order), levels).double()
+
+
+def find_scores(
+    quantiles: Float[Tensor, "*_ step quantile"], values: Float[Tensor, "*_ step"], levels: tuple[float, ...]
+) -> Float[Tensor, "*_ step"]:
+    """The normal scores that values stand for; those of the outermost quantiles beyond them."""
+    marks = quantiles.new_tensor([NormalDist().inv_cdf(level) for level in levels])
+    above = torch.searchsorted(quantiles.contiguous(), values[..., None].contiguous()).clamp(1, len(levels) - 1)
+    low, high = (quantiles.gather(-1, one)[..., 0] for one in (above - 1, above))
+    place = torch.where(high > low, (values - low) / (high - low), 0.5).clamp(0, 1)
+    return torch.lerp(marks[above[..., 0] - 1], marks[above[..., 0]], place)
 
 
 def read_scores(

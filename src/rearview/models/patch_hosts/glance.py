@@ -173,9 +173,10 @@ class Network(Model):
         variances = _paths.measure_variances(past, observed, first[..., self.median])
         seen = observed
         for index, done in enumerate(range(0, steps, grain.reach)):
+            ends = _paths.spread_ends(torch.stack([one[:, :, -1] for one in ahead], 2), levels, index)
             for path, (line, quantiles) in enumerate(zip(lines, ahead, strict=True)):
                 shares = _paths.share_variance(variances, quantiles, levels)
-                drawn = _paths.draw_path(quantiles, shares, levels, index, path)
+                drawn = _paths.draw_path(quantiles, shares, levels, index, path, ends[..., path])
                 lines[path] = torch.cat([line, drawn], -1)[..., -grain.room :]
             if seen is not None:
                 seen = functional.pad(seen, (0, grain.reach), value=True)[..., -grain.room :]
