@@ -20,7 +20,6 @@ MANY = 1_000
 """Series from which on they are forecast in parts."""
 PARTS, FEW_PARTS = 20, 5
 """Parts of a panel, and those of models that several processes share, which must be worth starting these."""
-
 LEAST_SECONDS = 1.0
 """Seconds of a part below which its pace may be chance."""
 
@@ -42,25 +41,25 @@ def forecast_in_time(
     if len(which) < MANY:
         return ensemble, ensemble.predict(panel, which, levels, known)
     shares = zip(ensemble.members, ensemble.common.tolist(), strict=True)
-    attempts = [_Attempt(one, share, panel, which, levels, known) for one, share in shares]
-    for one in attempts:
+    progress = [_Progress(one, share, panel, which, levels, known) for one, share in shares]
+    for one in progress:
         one.forecast_part()
-    cheapest_first = sorted(attempts, key=lambda one: one.paces[0])
+    cheapest_first = sorted(progress, key=lambda one: one.paces[0])
     for one in cheapest_first:
         while one.done < len(which) and one.expect_next() < left(one.slower()):
             one.forecast_part()
-    if any(one.done < len(which) for one in attempts):
+    if any(one.done < len(which) for one in progress):
         names = [one.name for one in ensemble.members]
         if spare is not None and spare.name not in names:
-            attempts.append(_Attempt(spare, 0.0, panel, which, levels, known))
-        stand_in = cheapest_first[0] if spare is None else attempts[[*names, spare.name].index(spare.name)]
-        ensemble = _give_up(ensemble, attempts, stand_in)
-    made = {one.member.name: one.join() for one in attempts if one.done}
+            progress.append(_Progress(spare, 0.0, panel, which, levels, known))
+        stand_in = cheapest_first[0] if spare is None else progress[[*names, spare.name].index(spare.name)]
+        ensemble = _give_up(ensemble, progress, stand_in)
+    made = {one.member.name: one.join() for one in progress if one.done}
     return ensemble, ensemble.mix(panel, which, levels, [made[one.name] for one in ensemble.members])
 
 
 @dataclass(slots=True, eq=False)
-class _Attempt:
+class _Progress:
     """What a member has forecast so far."""
 
     member: Predictor
@@ -129,22 +128,22 @@ def _join_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(joined.values())
 
 
-def _give_up(ensemble: Ensemble, attempts: Sequence[_Attempt], stand_in: _Attempt) -> Ensemble:
+def _give_up(ensemble: Ensemble, progress: Sequence[_Progress], stand_in: _Progress) -> Ensemble:
     """The ensemble without members for series that they did not come to; where none is left, one stands in for all."""
     count = len(ensemble.ids)
-    weights = np.zeros((count, ensemble.targets, len(attempts)))
+    weights = np.zeros((count, ensemble.targets, len(progress)))
     weights[..., : len(ensemble.members)] = ensemble.weights.reshape(count, ensemble.targets, -1)
-    for number, one in enumerate(attempts):
+    for number, one in enumerate(progress):
         weights[one.done :, :, number] = 0
     bare = weights.sum(axis=-1) == 0
     while bare.any() and stand_in.done < count:
         stand_in.forecast_part()
-    weights[bare, attempts.index(stand_in)] = 1
-    weights = (weights / weights.sum(axis=-1, keepdims=True)).reshape(-1, len(attempts))
-    kept = [number for number in range(len(attempts)) if weights[:, number].any()]
-    common = np.array([attempts[number].share for number in kept])
-    shares = {attempts[number].member.name: float(weights[:, number].mean()) for number in kept}
-    late = [one for one in attempts[: len(ensemble.members)] if one.done < count]
+    weights[bare, progress.index(stand_in)] = 1
+    weights = (weights / weights.sum(axis=-1, keepdims=True)).reshape(-1, len(progress))
+    kept = [number for number in range(len(progress)) if weights[:, number].any()]
+    common = np.array([progress[number].share for number in kept])
+    shares = {progress[number].member.name: float(weights[:, number].mean()) for number in kept}
+    late = [one for one in progress[: len(ensemble.members)] if one.done < count]
     told = {one.member.name: f"no time left for {count - one.done:,} of {count:,} series" for one in late}
     board = [
         replace(one, weight=shares.get(one.name, 0.0), note=told.get(one.name, one.note))
@@ -152,7 +151,7 @@ def _give_up(ensemble: Ensemble, attempts: Sequence[_Attempt], stand_in: _Attemp
     ]
     return replace(
         ensemble,
-        members=tuple(attempts[number].member for number in kept),
+        members=tuple(progress[number].member for number in kept),
         weights=weights[:, kept],
         common=common / common.sum(),
         leaderboard=tuple(sorted(board, key=lambda one: -one.weight)),
