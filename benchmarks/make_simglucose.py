@@ -10,7 +10,8 @@ adolescents and children as 140, 170 and 175 cm, which we take in the other orde
 an inactive day (1.2 times the basal rate), 45 % of its energy from carbohydrates, 4 kcal a gram; times and sizes of
 meals scatter around 7:30, 12:30 and 18:30 by half an hour and by 15 %; the simulator's own basal-bolus controller.
 
-A day of a patient takes some seconds: 30 patients of 90 days are hours of one core, so --workers spreads them.
+A day of a patient takes about a second: 30 patients of 90 days are most of an hour of one core; --workers spreads
+them.
 """
 
 import argparse
@@ -103,12 +104,15 @@ def simulate(name: str, days: int, seed: int) -> list[float]:
 def main() -> None:
     """Simulate, patient by patient, and write one wide file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="the file to write")
     parser.add_argument("--days", type=int, default=90)
     parser.add_argument("--patients", type=int, default=len(GROUPS) * OF_GROUP)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=1)
     asked = parser.parse_args()
+    if asked.out.is_dir():
+        parser.error(f"--out {asked.out} is a folder; name a file in it.")
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
     names = [f"{group}#{number:03d}" for group in GROUPS for number in range(1, OF_GROUP + 1)][: asked.patients]
     with ProcessPoolExecutor(asked.workers) as pool:
         columns = list(pool.map(partial(simulate, days=asked.days, seed=asked.seed), names))
