@@ -313,12 +313,13 @@ def _is_best_of_several(number: Number) -> bool:
 def _grid_cells(
     grid: Mapping[str, list[Any]], task: str, protocol: str, source: str, training: Facts
 ) -> Iterator[Cell]:
-    """Every combination of what a grid lists; options may be for some networks alone."""
+    """Every combination of what a grid lists; options may be for some networks or data sets alone."""
     axes = [grid.get(axis, [None]) for axis in ("dataset", "horizon", "lookback", "model", "attention", "options")]
     forecasts = task == protocols.FORECASTING
     for dataset, horizon, lookback, model, attention, options in product(*axes):
         given = dict(options or {})
-        if model in given.pop("models", [model]):
+        suits = (model in given.pop("models", [model]), dataset in given.pop("datasets", [dataset]))
+        if all(suits):
             spec = {"name": attention} if isinstance(attention, str) else attention
             cell = Cell(dataset, model, spec, lookback, horizon, task, **given)
             if given.keys() - {"settings"}:
