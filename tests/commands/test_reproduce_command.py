@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ def refused(arguments, capsys):
         ("--horizon 97", "rbca has no run with --horizon 97. Known: 96, 192, 336, 720."),
         ("--model patchts", "rbca has no run with --model patchts. Did you mean 'patchtst'?"),
         ("--table S5 --attention rbc", "rbca:S5 has no run with --attention rbc. Did you mean 'rbca'? Known: "),
+        ("--dataset ETTh1,ETTh3", "rbca has no run with --dataset ETTh3. Did you mean 'ETTh"),
         ("--table S55", "rbca has no table 'S55'. Did you mean 'S5'?"),
     ],
 )
@@ -37,6 +39,24 @@ def test_a_part_that_does_not_exist_is_refused(options, sentence, swept, capsys,
     monkeypatch.chdir(tmp_path)
     assert sentence in refused(["reproduce", "rbca", *options.split(), "--device", "cpu"], capsys)
     assert swept == []
+
+
+def test_several_values_of_a_part_are_all_run(swept, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = "--table S5 --dataset etth2,ETTh1 --horizon 96,336 --attention rbca --model patchtst"
+    assert main(["reproduce", "rbca", *options.split(), "--device", "cpu"]) == 0
+    made = {(cell.dataset, cell.horizon, cell.mechanism) for asked in swept for cell in asked.cells}
+    assert made == set(product(["ETTh1", "ETTh2"], [96, 336], ["rbca"]))
+
+
+@pytest.mark.parametrize(
+    ("table", "count", "width"), [("classification-matched", 9, 387), ("classification-controls", 40, None)]
+)
+def test_options_of_a_grid_may_be_for_some_data_sets(table, count, width):
+    cells = catalogue.get("rearview", table).cells
+    assert len(cells) == count
+    by_dataset = {cell.dataset: cell.settings.get("feed_forward") for cell in cells}
+    assert by_dataset["Libras"] == width
 
 
 @pytest.mark.parametrize(

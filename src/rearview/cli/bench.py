@@ -139,10 +139,10 @@ def reproduce(
     /,
     *,
     table: str | None = None,
-    dataset: str | None = None,
-    horizon: Annotated[int | None, Parameter(name=HORIZON)] = None,
-    model: str | None = None,
-    attention: str | None = None,
+    dataset: str = "",
+    horizon: Annotated[str, Parameter(name=HORIZON)] = "",
+    model: str = "",
+    attention: str = "",
     protocol: str | None = None,
     compare: bool = False,
     options: Runs = None,
@@ -165,10 +165,10 @@ def reproduce(
         paper: rbca, caps, toa, mica, prime, rearview for questions of our own, or a synthetic study. See `rearview list
             experiments`.
         table: One table; default: all of the paper.
-        dataset: One data set.
-        horizon: One horizon.
-        model: One network.
-        attention: One mechanism.
+        dataset: Data sets, separated by commas; default, as of the next three: all.
+        horizon: Horizons, separated by commas.
+        model: Networks, separated by commas.
+        attention: Mechanisms by name, separated by commas.
         protocol: Default: the paper's own; clean is ours.
         compare: Run nothing; compare the rows that are there. For a synthetic study, make the page from them.
         tune: Draw by optuna what the paper's authors drew (the gates of MICA that are perceptrons, five times each).
@@ -193,14 +193,15 @@ def reproduce(
             options,
             out=out or Path("results"),
             full=full,
-            arms=words(attention or ""),
+            arms=words(attention),
             changes=changes,
             only_show=compare,
             command=command_line(),
         )
     from rearview.commands.reproduce.command import Selection, reproduce_command
 
-    selection = Selection(paper, table, dataset, horizon, attention, model)
+    horizons = whole_numbers(horizon, "--horizon") if horizon else ()
+    selection = Selection(paper, table, words(dataset), horizons, words(attention), words(model))
     return reproduce_command(selection, options, protocol=protocol, training=changes, only_compare=compare, tune=tune)
 
 

@@ -22,23 +22,27 @@ from rearview.core.errors import InputError, SettingsError, UsageError, did_you_
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """One part of a paper: a table, a data set, a horizon, a mechanism, a network, or several of these together."""
+    """One part of a paper: a table, data sets, horizons, mechanisms, networks, or several of these together.
+
+    Of each, any of the values that are listed; an empty list stands for all.
+    """
 
     paper: str
     table: str | None = None
-    dataset: str | None = None
-    horizon: int | None = None
-    attention: str | None = None
-    model: str | None = None
+    datasets: tuple[str, ...] = ()
+    horizons: tuple[int, ...] = ()
+    attentions: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """The values that are listed, by the name of their option."""
+        lists = {"dataset": self.datasets, "horizon": self.horizons, "attention": self.attentions, "model": self.models}
+        return {name: tuple(map(str, values)) for name, values in lists.items() if values}
 
     def matches(self, cell: AnyCell) -> bool:
         """Whether a cell is of the part; runs of classification and detection have no horizon."""
-        return (
-            (self.dataset is None or cell.dataset.casefold() == self.dataset.casefold())
-            and (self.horizon is None or cell.horizon == self.horizon)
-            and (self.model is None or cell.model == self.model)
-            and (self.attention is None or cell.mechanism == self.attention)
-        )
+        return all(_word(cell, name).casefold() in map(str.casefold, words) for name, words in self.words.items())
 
     def tables(self) -> list[Experiment]:
         """The tables of the paper that have runs of their own, or the one that is named."""
@@ -52,31 +56,38 @@ class Selection:
         return [experiment for experiment in every if not experiment.source] or every
 
     def filter(self, experiments: Sequence[Experiment]) -> list[Experiment]:
-        """The experiments that hold a cell of the part; a part that none of them holds is refused."""
+        """The experiments that hold a cell of the part; a value that no cell has is refused, and so is a part that none
+        of them holds."""
         if self == Selection(self.paper, self.table):
             return list(experiments)
+        self._refuse_unknown([cell for experiment in experiments for cell in costs.parts(experiment)])
         having = [experiment for experiment in experiments if any(map(self.matches, costs.parts(experiment)))]
         if not having:
-            self._refuse([cell for experiment in experiments for cell in costs.parts(experiment)])
+            flags = " ".join(f"--{name} {','.join(words)}" for name, words in self.words.items())
+            raise SettingsError(
+                f"{self.name} has no run with {flags} together, though it has each of them; leave one of them out."
+            )
         return having
 
-    def _refuse(self, cells: Sequence[AnyCell]) -> None:
-        """Name the word that no cell has, or say that no cell has all of them."""
-        where = self.paper if self.table is None else f"{self.paper}:{self.table}"
-        names = ("dataset", "horizon", "attention", "model")
-        words = {name: value for name in names if (value := getattr(self, name)) is not None}
-        for name, value in words.items():
-            if not any(map(replace(Selection(self.paper), **{name: value}).matches, cells)):
-                values = [cell.mechanism if name == "attention" else getattr(cell, name, None) for cell in cells]
-                known = list(dict.fromkeys(str(each) for each in values if each))
-                raise SettingsError(
-                    f"{where} has no run with --{name} {value}.{did_you_mean(str(value), known)} "
-                    f"Known: {', '.join(known) or 'none'}."
-                )
-        flags = " ".join(f"--{name} {value}" for name, value in words.items())
-        raise SettingsError(
-            f"{where} has no run with {flags} together, though it has each of them; leave one of them out."
-        )
+    @property
+    def name(self) -> str:
+        return self.paper if self.table is None else f"{self.paper}:{self.table}"
+
+    def _refuse_unknown(self, cells: Sequence[AnyCell]) -> None:
+        """Name the first value that no cell has."""
+        for name, words in self.words.items():
+            known = list(dict.fromkeys(word for cell in cells if (word := _word(cell, name))))
+            for word in words:
+                if word.casefold() not in map(str.casefold, known):
+                    raise SettingsError(
+                        f"{self.name} has no run with --{name} {word}.{did_you_mean(word, known)} "
+                        f"Known: {', '.join(known) or 'none'}."
+                    )
+
+
+def _word(cell: AnyCell, name: str) -> str:
+    """What an option says of a cell; empty where it says nothing."""
+    return str((cell.mechanism if name == "attention" else getattr(cell, name, None)) or "")
 
 
 def reproduce_command(
