@@ -71,23 +71,28 @@ class Layer(Projected):
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         q, k = self._queries_and_keys(q, k, inputs)
-        if inputs.gate is None:
-            mixed = attend_heads(q, k, v, score_bias(inputs, inputs.x.dtype), self.site, self.training)
-        else:
-            # No fused kernel multiplies scores by a gate that learns.
-            mixed = dropout(self._weights(q, k, inputs), self.site.dropout, self.training) @ v
-        return mixed, None if inputs.carry is None else (q, k)
+        return mix_heads(q, k, v, inputs, self.site, self.training), None if inputs.carry is None else (q, k)
 
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
-        return self._weights(*self._queries_and_keys(q, k, inputs), inputs)
-
-    def _weights(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
-        return weigh_pairs(q, k, score_bias(inputs, inputs.x.dtype), inputs.gate, self.site)
+        return weigh_heads(*self._queries_and_keys(q, k, inputs), inputs, self.site)
 
     def _queries_and_keys(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
         if self.rotary is not None:
             q, k = self.rotary(q, k, inputs.ages)
         return join_carried(q, k, inputs)
+
+
+def mix_heads(q: Tensor, k: Tensor, v: Tensor, inputs: Inputs, site: Site, training: bool) -> Tensor:
+    """The values of every head, mixed by its queries and keys and whatever bias, mask and gate say."""
+    if inputs.gate is None:
+        return attend_heads(q, k, v, score_bias(inputs, inputs.x.dtype), site, training)
+    # No fused kernel multiplies scores by a gate that learns.
+    return dropout(weigh_heads(q, k, inputs, site), site.dropout, training) @ v
+
+
+def weigh_heads(q: Tensor, k: Tensor, inputs: Inputs, site: Site) -> Float[Tensor, "batch group head query key"]:
+    """The weights that `mix_heads` applies."""
+    return weigh_pairs(q, k, score_bias(inputs, inputs.x.dtype), inputs.gate, site)
 
 
 def attend_heads(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, site: Site, training: bool) -> Tensor:

@@ -27,7 +27,7 @@ from rearview.bench.tasks import FORECASTING
 from rearview.core.grouping import group_by
 from rearview.core.wording import align, quantity
 
-CONTROLS = ("zero", "identity", "uniform", "fixed")
+CONTROLS = ("zero", "identity", "uniform", "fixed", "positional")
 LEVEL = 0.95
 BETTER, WORSE, UNTOLD = "better", "worse", "not told apart"
 
