@@ -21,7 +21,7 @@ from pathlib import Path
 
 AT_ONCE = 8
 ALL_HORIZONS = "--horizon 96,192,336,720"
-CONTROLS = "zero; identity; uniform; fixed"
+CONTROLS = "zero; identity; uniform; fixed:kind=plain; positional"
 TRAINED_TOA = "toa:kind=relu,score_norm=mean; toa:kind=gated,score_norm=mean"
 ITRANSFORMER = f"softmax; toa:kind=softmax; toa:kind=relu; toa:kind=gated; prime; {CONTROLS}"
 PATCHTST = f"softmax; toa:kind=softmax; {TRAINED_TOA}; prime; rbca; caps; {CONTROLS}"

@@ -1,4 +1,4 @@
-"""The controls, zero, identity, uniform and fixed: what each gives, by its reference and by hand."""
+"""The controls, zero, identity, uniform, fixed and positional: what each gives, by its reference and by hand."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import attention
-from rearview.attention.controls import fixed, identity, uniform, zero
+from rearview.attention.controls import fixed, identity, positional, uniform, zero
 from rearview.core.errors import SettingsError
 
-CONTROLS = ("fixed", "identity", "uniform", "zero")
+CONTROLS = ("fixed", "identity", "positional", "uniform", "zero")
 LENGTHS = (1, 2, 13, 65)
 
 
@@ -99,6 +99,46 @@ def test_softplus_fixed_starts_near_the_identity_and_stays_finite_far_below_zero
     layer(x).sum().backward()
     assert layer.matrix.grad is not None
     assert layer.matrix.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("tokens", LENGTHS)
+def test_positional_is_softmax_attention_between_places(tokens: int) -> None:
+    layer = place("positional", tokens=tokens)
+    x = tokens_for(layer).requires_grad_()
+    queries, keys = (part.unflatten(0, (HEADS, -1)) for part in layer.compared.weight.chunk(2))
+    query_bias, key_bias = (part.unflatten(0, (HEADS, -1)) for part in layer.compared.bias.chunk(2))
+    assert not query_bias.equal(key_bias)
+
+    def form(v: Tensor, head: int) -> Tensor:
+        ones = torch.ones(tokens, 1, dtype=v.dtype)
+        p = torch.cat([layer.places, ones], dim=1)
+        w_q = torch.cat([queries[head], query_bias[head][:, None]], dim=1)
+        w_k = torch.cat([keys[head], key_bias[head][:, None]], dim=1)
+        return positional.reference(p, w_q, w_k, v)
+
+    expected = applied(layer, x, form)
+    same(layer(x), expected)
+    wanted = [x, *layer.parameters()]
+    cotangent = torch.randn_like(x)
+    ours, theirs = (torch.autograd.grad(y, wanted, cotangent) for y in (layer(x), expected))
+    for one, other in zip(ours, theirs, strict=True):
+        same(one, other)
+
+
+def test_positional_weighs_by_place_and_never_by_content() -> None:
+    layer = place("positional")
+    weights = layer.weights(tokens_for(layer))
+    assert weights.shape == (BATCH, GROUPS, HEADS, TOKENS, TOKENS)
+    assert torch.equal(weights, layer.weights(tokens_for(layer, seed=91)))
+    assert (weights[:, :, :, 0] - weights[:, :, :, 1]).abs().max() > EXACT
+    shorter = layer.weights(tokens_for(layer, tokens=3))
+    same(shorter[0, 0, 0, 1], (weights[0, 0, 0, 1, :3] / weights[0, 0, 0, 1, :3].sum()))
+
+
+def test_positional_has_the_maps_of_softmax_and_a_vector_for_each_place() -> None:
+    sizes = [sum(one.numel() for one in place(name).parameters()) for name in ("positional", "softmax")]
+    site = place("positional").site
+    assert sizes[0] - sizes[1] == site.tokens * site.width
 
 
 @pytest.mark.parametrize("causal", [False, True])

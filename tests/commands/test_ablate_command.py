@@ -8,6 +8,7 @@ from rearview.bench import read
 from rearview.cli import main
 
 STANDIN = ["ablate", "--dataset", "PEMS08-standin:150", "--lookback", "12", "--horizon", "3", "--device", "cpu"]
+CONTROLS = ["zero", "identity", "uniform", "fixed", "positional"]
 QUICK = ["--train", "epochs=1,windows_per_epoch=16", "--set", "width=8,heads=2,depth=1,feed_forward=8"]
 
 
@@ -21,13 +22,13 @@ def test_controls_and_mechanisms_are_run_alike_and_compared(capsys):
     command = [*STANDIN, *QUICK, "--model", "itransformer", "--attention", "softmax", "--seeds", "2"]
     assert main(command) == 0
     rows = read(Path("results.csv"))
-    assert [row.attention for row in rows] == 2 * ["softmax", "zero", "identity", "uniform", "fixed"]
+    assert [row.attention for row in rows] == 2 * ["softmax", *CONTROLS]
     assert len({(row.training, row.settings) for row in rows}) == 1
     out = capsys.readouterr().out
     assert out.count("itransformer on PEMS08-standin:150, 12 steps to 3") == 2  # above the table, and in the sentence
     assert "the best control on validation" in out
-    assert "In 10 of 10 runs the last epoch was the best on validation: train for longer" in out
-    assert "The 4 intervals are corrected to hold together with a chance of 95%." in out
+    assert "In 12 of 12 runs the last epoch was the best on validation: train for longer" in out
+    assert "The 5 intervals are corrected to hold together with a chance of 95%." in out
     assert main(command) == 0
     assert len(read(Path("results.csv"))) == len(rows)
     assert capsys.readouterr().out == out
@@ -37,10 +38,9 @@ def test_each_network_gets_what_it_can_take(swept, capsys):
     assert main(["ablate", "--dataset", "ETTh1", "--model", "itransformer,patchtst", "--device", "cpu"]) == 0
     (asked,) = swept
     arms = [(cell.model, cell.attention) for cell in asked.cells if cell.seed == 0]
-    controls = ["zero", "identity", "uniform", "fixed"]
     for model, fitting in {
-        "itransformer": ["softmax", "toa", "prime", *controls],
-        "patchtst": ["softmax", "rbca", "caps", "mica", "toa", "prime", *controls],
+        "itransformer": ["softmax", "toa", "prime", *CONTROLS],
+        "patchtst": ["softmax", "rbca", "caps", "mica", "toa", "prime", *CONTROLS],
     }.items():
         assert [spec["name"] for name, spec in arms if name == model] == fitting
     assert {"name": "toa", "score_norm": "l2"} in [spec for _, spec in arms]
@@ -51,7 +51,7 @@ def test_each_network_gets_what_it_can_take(swept, capsys):
 def test_a_dry_run_lists_every_arm_and_makes_no_run(capsys):
     assert main([*STANDIN, *QUICK, "--model", "itransformer", "--attention", "softmax", "--dry-run"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert len([line for line in listed if line.startswith("would run: itransformer + ")]) == 5 * 5
+    assert len([line for line in listed if line.startswith("would run: itransformer + ")]) == 6 * 5
     assert not Path("results.csv").exists()
 
 

@@ -32,7 +32,7 @@ REFUSED = {
 }
 KEPT = {"timemixer_pp": 1}
 """Layers at the start that are softmax whatever attention is chosen: TimeMixer++'s between channels."""
-CONTROLS = ("fixed", "identity", "uniform", "zero")
+CONTROLS = ("fixed", "identity", "positional", "uniform", "zero")
 KNOWN = (*UNORDERED, *CONTROLS, "differential", "gat", "hyperglu", "linear", "prime", "softmax", "toa")
 
 

@@ -94,13 +94,14 @@ def ablate(
     tried: Annotated[list[str] | None, Parameter(name="--try")] = None,
     tune: int | None = None,
 ) -> int:
-    """Hold attention against controls that compare no tokens: does it earn its place here?
+    """Hold attention against controls that do not look at what tokens hold: does it earn its place here?
 
     Example: rearview ablate --dataset ETTh1 --model patchtst --lookback 336 --seeds 5
 
-    Softmax, the five papers' mechanisms where they fit, and the controls zero, identity, uniform and fixed are trained
-    with the same settings and seeds. The best control on validation is the yardstick; every other arm has its
-    difference in test error with an interval over seeds, corrected for all comparisons that are printed.
+    Softmax, the five papers' mechanisms where they fit, and the controls zero, identity, uniform, fixed (one learned
+    matrix of either sign) and positional (attention by place alone) are trained with the same settings and seeds. The
+    best control on validation is the yardstick; every other arm has its difference in test error with an interval over
+    seeds, corrected for all comparisons that are printed.
 
     Args:
         dataset: Data sets of the catalogue or files of your own, separated by commas, as for `rearview bench`.

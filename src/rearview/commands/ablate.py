@@ -23,7 +23,7 @@ def ablate_command(grid: Grid, options: AblationOptions) -> int:
             )
         # Softmax and the five; toa in the form that trains in this network.
         toa: Spec = {"name": "toa", "score_norm": "l2"} if pairs.try_pair(model, "toa").caution else "toa"
-        arms = (*(grid.attentions or ("softmax", "rbca", "caps", "mica", toa, "prime")), *ablation.CONTROLS)
+        arms = (*(grid.attentions or ("softmax", "rbca", "caps", "mica", toa, "prime")), *ablation.CONTROL_ARMS)
         cells += list_cells(replace(grid, models=(model,), attentions=arms))
     if output.get().dry_run:
         return preview_cells(cells, grid, options)

@@ -52,9 +52,9 @@ class Layer(Projected):
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         return softmax.weigh_heads(*self._compare(q), inputs, self.site)
 
-    def _compare(self, heads: Tensor) -> list[Tensor]:
+    def _compare(self, heads: Tensor) -> tuple[Tensor, Tensor]:
         """Queries and keys of the places, for every batch and group of heads [batch, group, head, token, width]."""
         batch, groups, _, tokens, _ = heads.shape
-        parts = self.compared(self.places)[:tokens].chunk(2, dim=-1)
-        split = (part.unflatten(-1, (self.site.heads, self.site.per_head)).transpose(0, 1) for part in parts)
-        return [part.expand(batch, groups, -1, -1, -1) for part in split]
+        both = self.compared(self.places)[:tokens].unflatten(-1, (2, self.site.heads, self.site.per_head))
+        q, k = both.transpose(0, 2).unbind(1)
+        return q.expand(batch, groups, -1, -1, -1), k.expand(batch, groups, -1, -1, -1)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from rearview.attention import Spec
 from rearview.bench.analysis import budget
 from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.comparable import group_by_footing
@@ -28,6 +29,10 @@ from rearview.core.grouping import group_by
 from rearview.core.wording import align, quantity
 
 CONTROLS = ("zero", "identity", "uniform", "fixed", "positional")
+"""The mechanisms that compare no contents of tokens."""
+CONTROL_ARMS: tuple[Spec, ...] = ("zero", "identity", "uniform", {"name": "fixed", "kind": "plain"}, "positional")
+"""Those that a network is held against. The fixed matrix has weights of either sign: behind a softmax it hardly leaves
+the mean in a short training, and `positional` stands for positive weights."""
 LEVEL = 0.95
 BETTER, WORSE, UNTOLD = "better", "worse", "not told apart"
 

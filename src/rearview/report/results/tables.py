@@ -190,10 +190,10 @@ def control_table(ablations: Sequence[Ablation]) -> Table:
     heads = ("Where", "Best control", "Against it", "How sure", "Seeds")
     comparisons = ablations[0].comparisons if ablations else 0
     caption = (
-        "Controls compare no tokens (zero: no attention; identity: each token alone; uniform: the mean; fixed: one "
-        "learned matrix for all windows); the best is chosen on validation. Differences are of the test error, seed by "
-        f"seed; {quantity(comparisons, 'interval')} hold together with a chance of {100 * LEVEL:.0f} %, and speak of "
-        "other seeds, not of other data."
+        "Controls do not look at what tokens hold (zero: no attention; identity: each token alone; uniform: the mean; "
+        "fixed: one learned matrix for all windows; positional: attention by place alone); the best is chosen on "
+        f"validation. Differences are of the test error, seed by seed; {quantity(comparisons, 'interval')} hold "
+        f"together with a chance of {100 * LEVEL:.0f} %, and speak of other seeds, not of other data."
     )
     return Table(caption, heads, tuple(rows), frozenset({1, 2, 3, 4}), stacks=True)
 
