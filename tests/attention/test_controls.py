@@ -105,18 +105,10 @@ def test_softplus_fixed_starts_near_the_identity_and_stays_finite_far_below_zero
 def test_positional_is_softmax_attention_between_places(tokens: int) -> None:
     layer = place("positional", tokens=tokens)
     x = tokens_for(layer).requires_grad_()
-    queries, keys = (part.unflatten(0, (HEADS, -1)) for part in layer.compared.weight.chunk(2))
-    query_bias, key_bias = (part.unflatten(0, (HEADS, -1)) for part in layer.compared.bias.chunk(2))
-    assert not query_bias.equal(key_bias)
-
-    def form(v: Tensor, head: int) -> Tensor:
-        ones = torch.ones(tokens, 1, dtype=v.dtype)
-        p = torch.cat([layer.places, ones], dim=1)
-        w_q = torch.cat([queries[head], query_bias[head][:, None]], dim=1)
-        w_k = torch.cat([keys[head], key_bias[head][:, None]], dim=1)
-        return positional.reference(p, w_q, w_k, v)
-
-    expected = applied(layer, x, form)
+    maps = torch.cat([layer.places.compared.weight, layer.places.compared.bias[:, None]], dim=1)
+    queries, keys = (part.unflatten(0, (HEADS, -1)) for part in maps.chunk(2))
+    p = torch.cat([layer.places.vectors, torch.ones(tokens, 1, dtype=x.dtype)], dim=1)
+    expected = applied(layer, x, lambda v, head: positional.reference(p, queries[head], keys[head], v))
     same(layer(x), expected)
     wanted = [x, *layer.parameters()]
     cotangent = torch.randn_like(x)

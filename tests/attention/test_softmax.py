@@ -152,3 +152,47 @@ def test_the_mask_as_a_bias_hides_padding_from_all_but_itself() -> None:
     hidden = torch.tensor([[0, -math.inf, 0], [0, 0, 0], [0, -math.inf, 0]])
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         assert torch.equal(pad_bias(mask, dtype), hidden.to(dtype)[None, None, None])
+
+
+@pytest.mark.parametrize("tokens", LENGTHS)
+@pytest.mark.parametrize("causal", [False, True])
+def test_places_join_the_queries_and_keys_of_their_tokens(tokens: int, causal: bool) -> None:
+    layer = with_places(tokens, causal=causal)
+    x = tokens_for(layer, batch=BATCH)
+    q, k, v = layer.heads(x)
+    place_q, place_k = layer.places(tokens)
+    hidden = causal_bias(tokens, x).expand(BATCH, GROUPS, HEADS, -1, -1) if causal else None
+    expected = layer.project(by_definition(q + place_q, k + place_k, v, hidden))
+    assert_close(layer(x), expected, rtol=EXACT, atol=EXACT)
+    assert_close(operated(layer, layer.weights(x), x), expected, rtol=EXACT, atol=EXACT)
+
+
+def test_places_tell_equal_tokens_apart_and_without_them_it_is_softmax() -> None:
+    layer = with_places(7)
+    x = tokens_for(layer)[:, :, :1].expand(-1, -1, 7, -1)
+    weights = layer.weights(x)
+    assert (weights[0, 0, :, 0] - weights[0, 0, :, 1]).abs().max() > EXACT
+    with torch.no_grad():
+        for parameter in layer.places.parameters():
+            parameter.zero_()
+    assert_close(layer.weights(x), torch.full_like(weights, 1 / 7))
+    assert layer.claims.reduces_to_softmax_at == "places=False"
+    assert place("softmax").claims.reduces_to_softmax_at == "always"
+
+
+def test_places_take_part_in_residual_scores() -> None:
+    first, second = with_places(7), with_places(7)
+    x = tokens_for(first, batch=BATCH)
+    y, carry = first(x, carry=())
+    z, _ = second(y, carry=carry)
+    q, k, v = second.heads(y)
+    place_q, place_k = second.places(7)
+    joined_q, joined_k = torch.cat([carry[0], q + place_q], -1), torch.cat([carry[1], k + place_k], -1)
+    joined_q = joined_q * 2**0.5  # scores are divided by the root of one head's width, not of two
+    assert_close(z, second.project(by_definition(joined_q, joined_k, v, None)), rtol=EXACT, atol=EXACT)
+
+
+def with_places(tokens: int, **changes) -> softmax.Layer:
+    torch.manual_seed(tokens)
+    layer = softmax.Layer(site(tokens, **changes), softmax.Settings(places=True))
+    return layer.double().eval()

@@ -8,6 +8,9 @@ score matrix is never held, so every layer runs fused. A bias given to a layer i
 
 With `rotary`, q_t and k_j are turned by angles that grow with time first (Attn+RoPE in CAPS's tables; `rotary` has the
 formula), so that scores depend on how far apart two tokens are. Carried queries and keys stay as they were turned.
+
+With `places` a query and a key of each place, learned and the same for all windows, join those of the token there, so
+that tokens without an order, such as the channels of iTransformer, can be told apart.
 """
 
 import math
@@ -19,6 +22,7 @@ from torch import Tensor
 
 from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, apply_gate, causal_bias, score_bias
 from rearview.attention.shared.fused import attend, flatten_bias
+from rearview.attention.shared.places import Places
 from rearview.attention.shared.rotary import Rotary
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
@@ -30,6 +34,8 @@ class Settings:
 
     rotary: bool = False
     """Whether queries and keys are turned by their position in time, at fixed frequencies of base 10000."""
+    places: bool = False
+    """Whether each place has a learned query and key, which join those of its token."""
 
 
 def reference(
@@ -61,12 +67,14 @@ class Layer(Projected):
         super().__init__(site)
         self.settings = settings
         self.rotary = Rotary(site) if settings.rotary else None
+        self.places = Places(site) if settings.places else None
+        plain = [f"{name}=False" for name in ("rotary", "places") if getattr(settings, name)]
         self.claims = Claims(
             causal=site.causal,
             needs_time_order=settings.rotary,
             carries_scores=True,
             takes_gate=True,
-            reduces_to_softmax_at="rotary=False" if settings.rotary else "always",
+            reduces_to_softmax_at=", ".join(plain) or "always",
         )
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
@@ -77,6 +85,9 @@ class Layer(Projected):
         return weigh_heads(*self._queries_and_keys(q, k, inputs), inputs, self.site)
 
     def _queries_and_keys(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        if self.places is not None:
+            place_q, place_k = self.places(q.shape[-2])
+            q, k = q + place_q, k + place_k
         if self.rotary is not None:
             q, k = self.rotary(q, k, inputs.ages)
         return join_carried(q, k, inputs)

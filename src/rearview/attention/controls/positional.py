@@ -11,12 +11,12 @@ and matrices, of the sizes that they have in softmax attention, and learn at its
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from rearview.attention import softmax
 from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site
+from rearview.attention.shared.places import Places
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,7 @@ class Layer(Projected):
     def __init__(self, site: Site, settings: Settings) -> None:
         super().__init__(site)
         self.settings = settings
-        self.places = nn.Parameter(torch.randn(site.tokens, site.width))
-        self.compared = nn.Linear(site.width, 2 * site.heads * site.per_head, bias=site.projection_bias)
+        self.places = Places(site)
         self.claims = Claims(causal=site.causal, takes_gate=True)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
@@ -55,6 +54,5 @@ class Layer(Projected):
     def _compare(self, heads: Tensor) -> tuple[Tensor, Tensor]:
         """Queries and keys of the places, for every batch and group of heads [batch, group, head, token, width]."""
         batch, groups, _, tokens, _ = heads.shape
-        both = self.compared(self.places)[:tokens].unflatten(-1, (2, self.site.heads, self.site.per_head))
-        q, k = both.transpose(0, 2).unbind(1)
+        q, k = self.places(tokens)
         return q.expand(batch, groups, -1, -1, -1), k.expand(batch, groups, -1, -1, -1)

@@ -20,7 +20,7 @@ def mix_on_gpu(
     q: Queries, k: Queries, v: Values, local: Projected, gate: nn.Module, inputs: Inputs
 ) -> tuple[Values, Carry | None] | None:
     """The mixture that the gate makes of both paths, and what the next layer needs; None where no kernel does it."""
-    plain = type(local) is Softmax and local.rotary is None and inputs.mask is None
+    plain = type(local) is Softmax and local.rotary is None and local.places is None and inputs.mask is None
     # Kernels want the channels of a token side by side, and those of a batch within what 32 bits count.
     near = all(part.stride(-1) == 1 and part.shape[1] * part.stride(1) < REACH for part in (q, k, v))
     if not (plain and near and own_kernels_run(q, k, v) and fits_short_kernel(q, v)):
