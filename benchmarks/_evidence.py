@@ -1,6 +1,5 @@
 """Rows under results/ as the figures read them, and how a mechanism is called and drawn in every one of them."""
 
-import csv
 import json
 import math
 from collections import defaultdict
@@ -8,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from _rows import read
 from _svg import Style
 
 Row = dict[str, str]
@@ -72,9 +72,8 @@ def rows(folder: Path, name: str, column: str) -> list[Row]:
 
 
 def _finished(place: Path, column: str) -> list[Row]:
-    with place.open(encoding="utf-8", newline="") as file:
-        found = [row for row in csv.DictReader(file) if row.get("status", "done") == "done"]
-    return [_without_unset(row) for row in found if _is_number(row.get(column) or "")]
+    done = [row for row in read(place) if row.get("status", "done") == "done"]
+    return [_without_unset(row) for row in done if _is_number(row.get(column) or "")]
 
 
 def _without_unset(row: Row) -> Row:

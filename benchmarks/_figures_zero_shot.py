@@ -1,10 +1,10 @@
 """The figure of zero-shot forecasts: glance with each attention, after as many updates and after as many seconds."""
 
-import csv
 import statistics
 from pathlib import Path
 
 from _evidence import COLOURS, Missing, Row, grouped, place
+from _rows import read
 from _strips import Key, Lane, Panel, grid
 from _svg import Style, heading, page
 
@@ -17,9 +17,7 @@ def glance(folder: Path) -> str:
     file = folder / "glance_attention.csv"
     if not file.exists():
         raise Missing(f"there is no {file.name}")
-    with file.open(encoding="utf-8", newline="") as lines:
-        found = list(csv.DictReader(lines))
-    budgets = sorted(grouped(found, _budget).items(), key=lambda each: (each[0][0] == "seconds", each[0][1]))
+    budgets = sorted(grouped(read(file), _budget).items(), key=lambda each: (each[0][0] == "seconds", each[0][1]))
     panels = [panel for budget, own in budgets if (panel := _panel(budget, own))]
     if not panels:
         raise Missing(f"{file.name} has no two attentions with the same budget")

@@ -14,7 +14,7 @@ class Part(NamedTuple):
     protocol: str
 
 
-def options(description: str | None, results: Path) -> argparse.Namespace:
+def read_options(description: str | None, results: Path) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path)
@@ -28,34 +28,34 @@ def options(description: str | None, results: Path) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def sweep(parts: Sequence[Part], asked: argparse.Namespace) -> None:
+def sweep(parts: Sequence[Part], options: argparse.Namespace) -> None:
     """Make the runs of all parts that the results lack: all of one seed before the next seed."""
     from rearview.bench.papers import catalogue
     from rearview.bench.runs.sweep import SweepPlan
     from rearview.bench.runs.sweep import sweep as make
     from rearview.data.datasets import archives, detection_sets
 
-    until = time.monotonic() + asked.seconds
-    for place in range(asked.seeds):
+    until = time.monotonic() + options.seconds
+    for place in range(options.seeds):
         for part in parts:
             table = catalogue.get("rearview", part.table)
             names = dict.fromkeys(cell.dataset for cell in table.cells)
-            marked = detection_sets.available(asked.data_dir)
-            there = marked if table.task == "detection" else archives.available(names, asked.data_dir)
+            marked = detection_sets.available(options.data_dir)
+            there = marked if table.task == "detection" else archives.available(names, options.data_dir)
             cells = [
                 cell
                 for cell in table.cells
-                if cell.dataset in (asked.datasets or there) and cell.model in (asked.models or [cell.model])
+                if cell.dataset in (options.datasets or there) and cell.model in (options.models or [cell.model])
             ]
             plan = SweepPlan(
-                results=asked.results,
+                results=options.results,
                 seeds=(table.first_seed + place,),
                 protocol=part.protocol,
-                data_dir=asked.data_dir,
-                device=asked.device,
+                data_dir=options.data_dir,
+                device=options.device,
             )
             left = max(0.0, until - time.monotonic())
-            make(cells, plan, workers=asked.workers, seconds=left, say=_say)
+            make(cells, plan, workers=options.workers, seconds=left, say=_say)
 
 
 def _say(sentence: str) -> None:

@@ -284,8 +284,8 @@ def future_command(random_: random.Random, folder: Path, out: list[str]) -> list
     else:
         ahead = damage_cells(random_, ahead)
     files = [_put(folder / "x.csv", joined(past)), _put(folder / "ahead.csv", joined(ahead))]
-    asked = ["--known", "promo", "--horizon", "3", "--model", random_.choice(("ridge", "ets")), "--windows", "0"]
-    return ["forecast", str(files[0]), "--future", str(files[1]), *out, *asked]
+    options = ["--known", "promo", "--horizon", "3", "--model", random_.choice(("ridge", "ets")), "--windows", "0"]
+    return ["forecast", str(files[0]), "--future", str(files[1]), *out, *options]
 
 
 def results_command(random_: random.Random, folder: Path, out: list[str]) -> list[str]:

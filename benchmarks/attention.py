@@ -320,15 +320,15 @@ def main() -> None:
     parser.add_argument("--only", help="mechanisms whose name starts so")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--out", type=Path)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = True
-    where = torch.cuda.get_device_name() if asked.device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    where = torch.cuda.get_device_name() if options.device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     rows = []
     for case in cases():
-        if (asked.device == "cpu" and not case.small) or not case.name.startswith(asked.only or ""):
+        if (options.device == "cpu" and not case.small) or not case.name.startswith(options.only or ""):
             continue
         try:
-            row = measure(case, asked.device, asked.rounds)
+            row = measure(case, options.device, options.rounds)
         except torch.OutOfMemoryError:
             print(f"{case.name} {case.size}: out of memory")
             continue
@@ -336,10 +336,9 @@ def main() -> None:
         show([row])
     print()
     show([{name: row[name] for name in row if name not in origin()} for row in rows])
-    if asked.device == "cuda":
+    if options.device == "cuda":
         print(ceilings())
-    if asked.out:
-        append(asked.out, rows)
+    append(options.out, rows)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ forecast both ways; no test task is looked at.
 """
 
 import argparse
-import csv
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from _rows import Row, append
 from _task_files import development_tasks
 from _tasks import QUANTILES, Floats, Task, score, seasonal_naive
 from gift import Forecaster, glance
@@ -34,7 +34,6 @@ SIZES: dict[str, object] = {
 }  # fmt: skip
 ALIGNED = ("electricity", "electricity_long", "traffic", "traffic_long", "solar", "solar_long")
 """Development tasks whose series share their clock."""
-Row = dict[str, object]
 
 
 def lead_and_follow(count: int, channels: int, length: int, generator: torch.Generator) -> prior.Sample:
@@ -138,13 +137,7 @@ def main() -> None:
     for row in rows:
         row |= {"commit": code, "created": datetime.now(UTC).isoformat(timespec="seconds")}
         print(row, flush=True)
-        if options.out is not None:
-            new = not options.out.exists()
-            with options.out.open("a", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, list(row))
-                if new:
-                    writer.writeheader()
-                writer.writerow(row)
+        append(options.out, [row])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ which a single small network can't fill.
 
 from pathlib import Path
 
-from _labelled import Part, options, sweep
+from _labelled import Part, read_options, sweep
 
 PARTS = (
     Part("detection", "published:tslib"),
@@ -20,7 +20,7 @@ PARTS = (
 
 def main() -> None:
     """Run what is missing."""
-    sweep(PARTS, options(__doc__, Path("results/detection.csv")))
+    sweep(PARTS, read_options(__doc__, Path("results/detection.csv")))
 
 
 if __name__ == "__main__":

@@ -161,8 +161,8 @@ def kills(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     for name in RESULTS:
         states[name] = []
         for number in (1, 2):
-            asked = [*TRIES[name], "--seed", str(number), "--out", f"{name}{number}"]
-            ended = fork(lambda asked=asked: command_line(asked), Path("log"))  # type: ignore[misc]
+            words = [*TRIES[name], "--seed", str(number), "--out", f"{name}{number}"]
+            ended = fork(lambda words=words: command_line(words), Path("log"))  # type: ignore[misc]
             assert ended.code == 0, ended.said
             states[name].append(_state(Path(f"{name}{number}"), name))
             lengths[name] = ended.seconds
@@ -196,7 +196,7 @@ def import_ahead() -> None:
 
     def run() -> int:
         codes = [
-            command_line([*asked, "--results" if name == "sweep" else "--out", name]) for name, asked in TRIES.items()
+            command_line([*words, "--results" if name == "sweep" else "--out", name]) for name, words in TRIES.items()
         ]
         Path("modules").write_text("\n".join(sys.modules))
         return max(codes)
@@ -230,12 +230,12 @@ def _kill_run(draw: random.Random, name: str, states: list[Any], length: float) 
         shutil.copytree(f"{name}1", out)
     before = _state(out, name)
     other = 2 if before == states[0] else 1
-    asked = [*TRIES[name], "--seed", str(other), "--out", str(out)]
+    words = [*TRIES[name], "--seed", str(other), "--out", str(out)]
     # The files of a run are put in place at its end, so half of the kills fall there.
     late = draw.random() < 0.5
     for _ in range(9):
         moment = draw.uniform(0.8, 1) * length if late else draw.uniform(0, length)
-        ended = fork(lambda moment=moment: command_line(asked), Path("log"), kill_after=moment)  # type: ignore[misc]
+        ended = fork(lambda moment=moment: command_line(words), Path("log"), kill_after=moment)  # type: ignore[misc]
         if ended.code < 0:
             break
         # It was done before: no kill. The same run again, over itself, until one hits it.
@@ -257,12 +257,12 @@ def _kill_sweep(draw: random.Random, results: Path, length: float) -> str | None
     """A sweep that is killed and made again over the rows of an older one: those stay, each new one is there once."""
     shutil.copy("sweep.csv", results)
     older = results.read_text().splitlines()
-    asked = [*TRIES["sweep"], "--seed", "2", "--results", str(results)]
+    words = [*TRIES["sweep"], "--seed", "2", "--results", str(results)]
     for _ in range(2):
         moment = draw.uniform(0, length)
-        fork(lambda moment=moment: command_line(asked), Path("log"), kill_after=moment)  # type: ignore[misc]
+        fork(lambda moment=moment: command_line(words), Path("log"), kill_after=moment)  # type: ignore[misc]
     killed = results.read_text().splitlines()
-    ended = fork(lambda: command_line(asked), Path("log"))
+    ended = fork(lambda: command_line(words), Path("log"))
     if ended.code:
         return ended.said[-300:]
     rows = results.read_text().splitlines()
@@ -362,13 +362,13 @@ def inputs(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     for number in rounds:
         folder = work / f"{number}"
         folder.mkdir()
-        asked = _mutants.input_command(random.Random(f"{seed} inputs {number}"), folder)
+        words = _mutants.input_command(random.Random(f"{seed} inputs {number}"), folder)
         others = {
             path: path.read_bytes() for path in (folder / "x.csv", folder / "out" / _mutants.MINE) if path.exists()
         }
-        ended = fork(lambda asked=asked: command_line(asked), folder / "log")  # type: ignore[misc]
+        ended = fork(lambda words=words: command_line(words), folder / "log")  # type: ignore[misc]
         lost = [path.name for path, content in others.items() if not path.exists() or path.read_bytes() != content]
-        _judge(tally, number, ended, " ".join(asked[:2]), folder, f"{lost[0]} is lost" if lost else None)
+        _judge(tally, number, ended, " ".join(words[:2]), folder, f"{lost[0]} is lost" if lost else None)
     return tally
 
 
@@ -533,8 +533,8 @@ def _write_pages(name: str, work: Path) -> dict[str, list[tuple[str, tuple[str, 
         "classification by a model": ["classify", *as_cases, "--model", "out6"],
         "results": ["report", "rows.csv"],
     }  # fmt: skip
-    asked = ["bench", "--dataset", wide, "--model", "dlinear,mlp", "--lookback", "14", "--horizon", "3", *cpu, *short]
-    ended = fork(lambda: _within(work, [*asked, "--results", "rows.csv"]), work / "log")
+    bench = ["bench", "--dataset", wide, "--model", "dlinear,mlp", "--lookback", "14", "--horizon", "3", *cpu, *short]
+    ended = fork(lambda: _within(work, [*bench, "--results", "rows.csv"]), work / "log")
     assert ended.code == 0, ended.said
     outlines = {}
     for number, (page, words) in enumerate(commands.items()):
@@ -546,9 +546,9 @@ def _write_pages(name: str, work: Path) -> dict[str, list[tuple[str, tuple[str, 
     return outlines
 
 
-def _within(folder: Path, asked: list[str]) -> int:
+def _within(folder: Path, words: list[str]) -> int:
     os.chdir(folder)
-    return command_line(asked)
+    return command_line(words)
 
 
 DRILLS: dict[str, Callable[[Iterator[int], int, Path], Tally]] = {
@@ -585,31 +585,33 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="an empty folder for the files of failed rounds")
     parser.add_argument("--out", type=Path, help="CSV that a row for each drill is added to")
     parser.add_argument("--last-resort", action="store_true", help="show sentences of last resort")
-    asked = parser.parse_args()
-    KEEP_LAST_RESORT = asked.last_resort
+    options = parser.parse_args()
+    KEEP_LAST_RESORT = options.last_resort
     torch.set_num_threads(1)
     home = Path.cwd()
     print(f"{'drill':8} {'tried':>6} {'failed':>6} {'last resort':>11} {'seconds':>8}", flush=True)
     failed = 0
     import_ahead()
-    for name in asked.drill or DRILLS:
+    for name in options.drill or DRILLS:
         work = Path(tempfile.mkdtemp(prefix=f"drill-{name}-"))
         started = time.monotonic()
-        count = asked.rounds or ROUNDS[name]
-        rounds = until(started + asked.seconds, range(asked.first, count) if asked.only is None else [asked.only])
-        tally = DRILLS[name](rounds, asked.seed, work)
+        count = options.rounds or ROUNDS[name]
+        rounds = until(
+            started + options.seconds, range(options.first, count) if options.only is None else [options.only]
+        )
+        tally = DRILLS[name](rounds, options.seed, work)
         os.chdir(home)
         seconds = time.monotonic() - started
         print(f"{name:8} {tally.tried:6} {len(tally.failures):6} {tally.last_resort:11} {seconds:8.1f}", flush=True)
-        if asked.out:
+        if options.out:
             counts = {"tried": tally.tried, "failed": len(tally.failures), "last_resort": tally.last_resort}
-            rounds_of = {"seed": asked.seed, "first_round": asked.first, "seconds": round(seconds)}
-            append(home / asked.out, [{"drill": name, **counts, **rounds_of, **origin()}])
+            rounds_of = {"seed": options.seed, "first_round": options.first, "seconds": round(seconds)}
+            append(home / options.out, [{"drill": name, **counts, **rounds_of, **origin()}])
         for failure in tally.failures:
             print(f"    {failure}", flush=True)
         failed += len(tally.failures)
-        if asked.keep and tally.failures:
-            shutil.copytree(work, asked.keep / name, dirs_exist_ok=True)
+        if options.keep and tally.failures:
+            shutil.copytree(work, options.keep / name, dirs_exist_ok=True)
         shutil.rmtree(work, ignore_errors=True)
     return 1 if failed else 0
 

@@ -40,8 +40,8 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=HOME / "results", help="folder with the rows")
     parser.add_argument("--out", type=Path, default=HOME / "docs" / "figures", help="folder for the figures")
     parser.add_argument("--only", action="append", choices=list(FIGURES), help="may be given more than once")
-    asked = parser.parse_args()
-    for sentence in drawn(asked.results, asked.out, asked.only or list(FIGURES)):
+    options = parser.parse_args()
+    for sentence in drawn(options.results, options.out, options.only or list(FIGURES)):
         print(sentence)
 
 

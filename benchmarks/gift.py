@@ -15,7 +15,6 @@ are for finished candidates, and `--out` keeps a row of every look at them, task
 """
 
 import argparse
-import csv
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
@@ -26,6 +25,7 @@ import numpy as np
 import torch
 
 import tasks as practical
+from _rows import read
 from _task_files import KINDS
 from _tasks import QUANTILES, Floats, Scores, Task, score, seasonal_naive
 from rearview.bench.runs.provenance import commit
@@ -102,11 +102,9 @@ def run(
 
 def show_published(mase: float, crps: float) -> None:
     """Our line among the published ones, the best CRPS first."""
-    with PUBLISHED.open(encoding="utf-8") as file:
-        rows = [
-            (row["model"], row["parameters_millions"], float(row["mase"]), float(row["crps"]))
-            for row in csv.DictReader(file)
-        ]
+    rows = [
+        (row["model"], row["parameters_millions"], float(row["mase"]), float(row["crps"])) for row in read(PUBLISHED)
+    ]
     rows.append(("ours", "", mase, crps))
     for name, parameters, one, other in sorted(rows, key=lambda row: row[3]):
         print(f"{name:32s} {parameters:>8s}  MASE {one:.3f}  CRPS {other:.3f}")
@@ -141,9 +139,8 @@ def main() -> None:
         forecaster = glance(network.to(options.device), options.device)
     rows: dict[str, dict[str, object]] = {}
     if options.resume and options.out is not None and options.out.exists():
-        with options.out.open(encoding="utf-8") as file:
-            held = [row for row in csv.DictReader(file) if (row["model"], row["tasks"]) == (name, options.tasks)]
-        rows = {row["task"]: dict(row) for row in held}
+        alike = [row for row in read(options.out) if (row["model"], row["tasks"]) == (name, options.tasks)]
+        rows = {row["task"]: dict(row) for row in alike}
     wanted = set(filter(None, options.only.split(",")))
     for task in KINDS[options.tasks](options.data_dir):
         if task.name in rows or (wanted and task.name not in wanted):

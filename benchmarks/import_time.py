@@ -26,10 +26,10 @@ SHOWN = ("command", "seconds", "ratio", "imports_torch", "wanted_seconds")
 
 
 def main() -> None:
-    asked = _arguments()
+    options = _arguments()
     for words in COMMANDS.values():
         _seconds(words)  # once unmeasured: the first start also compiles modules and fills the disk's cache
-    taken = [{name: _seconds(words) for name, words in COMMANDS.items()} for _ in range(asked.rounds)]
+    taken = [{name: _seconds(words) for name, words in COMMANDS.items()} for _ in range(options.rounds)]
     rows = [
         {
             "command": name,
@@ -37,14 +37,13 @@ def main() -> None:
             "ratio": statistics.median(times[name] / times[NOTHING] for times in taken),
             "imports_torch": "torch" in _modules(words),
             "wanted_seconds": None if name == NOTHING else WANTED,
-            "rounds": asked.rounds,
+            "rounds": options.rounds,
             **origin(),
         }
         for name, words in COMMANDS.items()
     ]
-    show([{name: row[name] for name in SHOWN} for row in rows])
-    if asked.out:
-        append(asked.out, rows)
+    show(rows, SHOWN)
+    append(options.out, rows)
 
 
 def _arguments() -> argparse.Namespace:

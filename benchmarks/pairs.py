@@ -63,20 +63,20 @@ def main() -> None:
     parser.add_argument("--means", action="store_true", help="pair means over seeds")
     parser.add_argument("--pool", action="store_true", help="all networks in one table")
     parser.add_argument("--results", type=Path, default=HOME / "results")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        found = rows(asked.results, asked.file, asked.column)
+        found = rows(options.results, options.file, options.column)
     except Missing as problem:
         raise SystemExit(f"{problem}.") from None
-    for title, part in grouped(found, lambda row: _title(row, asked.pool)).items():
-        table = against(part, asked.column, more_is_better=asked.more_is_better, means=asked.means)
+    for title, part in grouped(found, lambda row: _title(row, options.pool)).items():
+        table = against(part, options.column, more_is_better=options.more_is_better, means=options.means)
         if table:
-            print(f"\n{title}: {asked.column}, against softmax")
+            print(f"\n{title}: {options.column}, against softmax")
             print(f"{'attention':40} {'pairs':>5} {'better':>6} {'change':>8} {'p':>7} {'Holm':>7}")
         for line in table:
             told = f"{line.name:40} {line.pairs:5} {line.better:6} {100 * line.change:+7.1f}%"
             print(f"{told} {line.p_value:7.4f} {line.corrected:7.4f}")
-        ranks = ranked(part, asked.column, more_is_better=asked.more_is_better, means=asked.means)
+        ranks = ranked(part, options.column, more_is_better=options.more_is_better, means=options.means)
         if table and ranks:
             print(ranks)
 

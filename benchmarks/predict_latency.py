@@ -31,7 +31,7 @@ TRAINED = 2_000  # rows: enough for training, stopping and calibration windows
 
 
 def main() -> None:
-    asked = _arguments()
+    options = _arguments()
     columns = demo()
     calls: dict[tuple[str, str, int], Callable[[], Any]] = {}
     for kind in ("pandas", "polars"):
@@ -39,22 +39,21 @@ def main() -> None:
             print(f"{kind} is not installed and left out.")
             continue
         for form in ("wide", "long"):
-            forecaster = _fitted(_frame(kind, form, columns, TRAINED), asked.device)
+            forecaster = _fitted(_frame(kind, form, columns, TRAINED), options.device)
             for rows in (LOOKBACK, len(columns["date"])):
                 calls[kind, form, rows] = _predict(forecaster, _frame(kind, form, columns, rows))
     taken: dict[tuple[str, str, int], list[float]] = {key: [] for key in calls}
-    for turn in range(WARM_UPS + asked.rounds):
+    for turn in range(WARM_UPS + options.rounds):
         for key, call in calls.items():
             started = time.perf_counter()
             call()
             if turn >= WARM_UPS:
                 taken[key].append(1000 * (time.perf_counter() - started))
-    common = {"wanted_ms": WANTED, "rounds": asked.rounds, "device": device_words(torch.device(asked.device))}
+    common = {"wanted_ms": WANTED, "rounds": options.rounds, "device": device_words(torch.device(options.device))}
     common |= {"threads": torch.get_num_threads(), "torch": torch.__version__, **origin()}
     rows_made = [_row(key, times) | common for key, times in taken.items()]
-    show([{name: row[name] for name in SHOWN} for row in rows_made])
-    if asked.out:
-        append(asked.out, rows_made)
+    show(rows_made, SHOWN)
+    append(options.out, rows_made)
 
 
 SHOWN = ("frame", "form", "rows", "median_ms", "p95_ms", "least_ms", "wanted_ms")

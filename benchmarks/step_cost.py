@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from _loop_modes import MIB, Asked, Stopwatch
+from _loop_modes import MIB, Stopwatch, Timing
 from _rows import Row, append, origin, show
 from rearview import train
 from rearview.bench.analysis.step_costs import arm_of
@@ -30,33 +30,32 @@ from rearview.cli.parse import mechanisms, pairs
 
 def main() -> None:
     """Measure every arm in turns and show, and with --out keep, a row of each."""
-    asked = _arguments()
+    options = _arguments()
     specs = [
         forecasting.resolve(
             Request(
-                asked.dataset,
-                asked.model,
+                options.dataset,
+                options.model,
                 attention,
-                asked.lookback,
-                asked.horizon,
-                protocol=asked.protocol,
-                presets=asked.presets,
-                settings=pairs(asked.set, "--set"),
+                options.lookback,
+                options.horizon,
+                protocol=options.protocol,
+                presets=options.presets,
+                settings=pairs(options.set, "--set"),
             )
         )
-        for attention in mechanisms(asked.attention)
+        for attention in mechanisms(options.attention)
     ]
-    turns = [[measure_step(spec, asked, portions=2) for spec in specs] for _ in range(asked.rounds)]
+    turns = [[measure_step(spec, options, portions=2) for spec in specs] for _ in range(options.rounds)]
     rows = [_summarise(list(same)) for same in zip(*turns, strict=True)]
     show([{name: row[name] for name in ("arm", "model", "dataset", "parameters", "ms_per_step")} for row in rows])
-    if asked.out:
-        append(asked.out, rows)
+    append(options.out, rows)
 
 
-def measure_step(spec: ForecastingSpec, asked: argparse.Namespace, portions: int) -> Row:
+def measure_step(spec: ForecastingSpec, options: argparse.Namespace, portions: int) -> Row:
     """The milliseconds of a step of one arm, portion by portion, after one portion that is not counted."""
-    device = torch.device(asked.device)
-    data = forecasting.read(spec, asked.data_dir)
+    device = torch.device(options.device)
+    data = forecasting.read(spec, options.data_dir)
     parts = forecasting.split(data.panel, spec.data, spec.lookback, spec.horizon)
     trial = forecasting.Fit.begin(spec, data.panel, parts, device)
     trial.network.prepare(trial.source.pasts(trial.learned[:: max(1, len(trial.learned) // 512)]).past)
@@ -67,7 +66,7 @@ def measure_step(spec: ForecastingSpec, asked: argparse.Namespace, portions: int
     )  # fmt: skip
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    watch = Stopwatch(Asked(asked.device, portions, asked.steps))
+    watch = Stopwatch(Timing(options.device, portions, options.steps))
     history = train.fit(trial.network, trial.task, trial.source, trial.learned, None, training, progress=watch)
     return {
         "arm": arm_of(*spec.split_attention()),

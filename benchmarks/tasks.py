@@ -31,6 +31,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from _rows import read
 from _task_files import KINDS
 from _task_peers import LEVELS, Arm, autogluon, lightgbm, neuralforecast, read_cells, task_frame
 from _tasks import Floats, Task, fill_gaps, relative, score, seasonal_naive
@@ -176,10 +177,7 @@ def main() -> None:
     if options.clock == "processor":  # before the first arm imports its library
         time.monotonic = time.perf_counter = processor_seconds
     known = arms(options.seconds, options.without)
-    done: list[dict[str, str]] = []
-    if options.out.exists():
-        with options.out.open(encoding="utf-8") as file:
-            done = list(csv.DictReader(file))
+    done = read(options.out) if options.out.exists() else []
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
     wanted = set(filter(None, options.only.split(",")))
     totals: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
