@@ -49,7 +49,7 @@ SHOWN = ("network", "channels", "lookback", "gflops", "latency_ms", "peak_mib", 
 PAIR = ("patchtst", "patchtst+mica")
 NETWORKS = (
     "patchtst", "patchtst+mica", "moment+mica", "itransformer", "itransformer_t5", "crossformer", "timer_xl", "tsmixer",
-    "mlp",
+    "mlp_joint",
 )  # fmt: skip
 
 
