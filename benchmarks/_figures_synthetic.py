@@ -5,7 +5,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from _curves import Panel, Point, curves, smoothed
+from _curves import Panel, Point, curves, smooth
 from _evidence import BIASES, COLOURS, Missing
 from _svg import Style, heading, page
 
@@ -33,11 +33,11 @@ TOA = {
 def flipflop(folder: Path) -> str:
     """Accuracy on sparse strings over steps, by bias."""
     panels = []
-    kept = [run for run in _kept("flipflop", folder) if run.row.size != "reduced"]
+    kept = [run for run in _read_runs("flipflop", folder) if run.row.size != "reduced"]
     kept.sort(key=lambda run: run.row.steps)  # of several runs of an arm the one that came furthest is drawn
     for rate in sorted({_rate(run) for run in kept}):
         faint = {ARMS[run.row.arm]: _curve(run, "sparse") for run in kept if _rate(run) == rate}
-        lines = {arm: smoothed(faint[arm], REACHING) for arm in ARMS.values() if arm in faint}
+        lines = {arm: smooth(faint[arm], REACHING) for arm in ARMS.values() if arm in faint}
         published = any(run.row.size == "full" for run in kept if _rate(run) == rate)
         title = f"learning rate {f'{rate:.8f}'.rstrip('0')}" + (" (the paper's)" if published else "")
         panels.append(Panel(title, "training steps", lines, (False, False), faint, up=(0.45, 1.01)))
@@ -53,7 +53,7 @@ def flipflop(folder: Path) -> str:
 
 def harmonic(folder: Path) -> str:
     """Mean squared error over steps, by attention, with the paper's numbers."""
-    kept = [run for run in _kept("harmonic", folder) if run.row.size == "full"]
+    kept = [run for run in _read_runs("harmonic", folder) if run.row.size == "full"]
     if not kept:
         raise Missing("harmonic.csv has no runs of the full size")
     lines = {_arm(run.row.arm): _curve(run, "mse") for run in kept}
@@ -72,7 +72,7 @@ def harmonic(folder: Path) -> str:
     return page([heading(title, words), curves([panel], 1, styles, height=420, names=190)], WIDTH, title)
 
 
-def _kept(study: str, folder: Path) -> list[Any]:
+def _read_runs(study: str, folder: Path) -> list[Any]:
     """The study's runs with their curves."""
     for name in (f"{study}.csv", f"{study}-looks.csv"):
         if not (folder / name).exists():

@@ -3,6 +3,7 @@
 import argparse
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,8 +56,4 @@ def sweep(parts: Sequence[Part], options: argparse.Namespace) -> None:
                 device=options.device,
             )
             left = max(0.0, until - time.monotonic())
-            make(cells, plan, workers=options.workers, seconds=left, say=_say)
-
-
-def _say(sentence: str) -> None:
-    print(sentence, flush=True)
+            make(cells, plan, workers=options.workers, seconds=left, say=partial(print, flush=True))

@@ -238,7 +238,7 @@ def fits(host: Host, attention: str) -> bool:
     return True
 
 
-def said(row: Row) -> str:
+def describe(row: Row) -> str:
     """A row in a few words."""
     if "ms_per_step" in row:
         words = f"{row['ms_per_step']:.3f} ms a step"

@@ -84,8 +84,8 @@ def main() -> None:
     rows = []
     for what in (*map(str, options.cases), *map(str, files)):
         command = [sys.executable, __file__, "--one", what, "--threads", str(options.threads)]
-        said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        rows.append({**json.loads(said.splitlines()[-1]), **origin()})
+        output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        rows.append({**json.loads(output.splitlines()[-1]), **origin()})
         append(options.out, rows[-1:])
     show(rows, SHOWN)
 

@@ -82,7 +82,7 @@ def measure_loss(trainer: Trainer, pools: int = 4) -> float:
     return torch.stack(losses).mean().item()
 
 
-def together(network: Network, device: str) -> Forecaster:
+def forecast_together(network: Network, device: str) -> Forecaster:
     """Forecasts of a network, all series of a window in one pass."""
 
     def forecast(task: Task) -> Floats:
@@ -106,7 +106,10 @@ def compare_tasks(data: Path, folder: Path, device: str) -> Iterator[Row]:
         if task.name not in ALIGNED:
             continue
         naive = score(task, seasonal_naive(task))
-        for reading, forecaster in (("together", together(network, device)), ("apart", glance(network, device))):
+        for reading, forecaster in (
+            ("together", forecast_together(network, device)),
+            ("apart", glance(network, device)),
+        ):
             own = score(task, forecaster(task))
             yield {
                 "model": folder.name,

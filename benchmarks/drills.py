@@ -53,19 +53,19 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class Exit:
     """A process that came to its end."""
 
     code: int
     """Minus the number of a signal that killed it."""
-    said: str
+    output: str
     seconds: float
     """Of the processor: other work on the machine does not count."""
     most_bytes: int
 
     def problem(self) -> str | None:
         """What a process of a drill must not do; None: nothing of it."""
-        if "Traceback" in self.said or "panicked" in self.said:
+        if "Traceback" in self.output or "panicked" in self.output:
             return "a traceback"
         if self.seconds > MOST_SECONDS:
             return f"{self.seconds:.0f} seconds"
@@ -76,7 +76,7 @@ class Ended:
         return None
 
 
-def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = None) -> Ended:
+def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = None) -> Exit:
     """Run work in a process of its own whose output goes to a file; kill it when it hangs.
 
     `kill_after`: kill it after so many seconds of its processor, which other work on the machine does not change.
@@ -114,7 +114,7 @@ def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = N
         time.sleep(0.002)
     seconds = used.ru_utime + used.ru_stime
     code, most_bytes = os.waitstatus_to_exitcode(status), used.ru_maxrss * 1024
-    return Ended(code, log.read_text(errors="replace"), seconds, most_bytes)
+    return Exit(code, log.read_text(errors="replace"), seconds, most_bytes)
 
 
 def _seconds_of(process: int, waited: float) -> float:
@@ -163,11 +163,11 @@ def kills(rounds: Iterator[int], seed: int, work: Path) -> Tally:
         for number in (1, 2):
             words = [*TRIES[name], "--seed", str(number), "--out", f"{name}{number}"]
             ended = fork(lambda words=words: command_line(words), Path("log"))  # type: ignore[misc]
-            assert ended.code == 0, ended.said
+            assert ended.code == 0, ended.output
             states[name].append(_state(Path(f"{name}{number}"), name))
             lengths[name] = ended.seconds
     ended = fork(lambda: command_line([*TRIES["sweep"], "--seed", "1", "--results", "sweep.csv"]), Path("log"))
-    assert ended.code == 0, ended.said
+    assert ended.code == 0, ended.output
     lengths["sweep"] = ended.seconds
     for number in rounds:
         draw = random.Random(f"{seed} kills {number}")
@@ -184,7 +184,7 @@ def kills(rounds: Iterator[int], seed: int, work: Path) -> Tally:
 
 
 def _write_inputs(seed: int) -> None:
-    Path("x.csv").write_bytes(_mutants.joined(_mutants.wide_rows(random.Random(seed))))
+    Path("x.csv").write_bytes(_mutants.to_csv(_mutants.wide_rows(random.Random(seed))))
     good = random.Random(0)
     lines = [",".join(f"{good.random():.3f}" for _ in range(12)) + ":" + "ab"[case % 2] for case in range(24)]
     Path("x.ts").write_text("@problemName x\n@univariate true\n@classLabel true a b\n@data\n" + "\n".join(lines) + "\n")
@@ -205,7 +205,7 @@ def import_ahead() -> None:
         os.chdir(folder)
         _write_inputs(0)
         ended = fork(run, Path("log"))
-        assert ended.code == 0, ended.said
+        assert ended.code == 0, ended.output
         for name in Path("modules").read_text().splitlines():
             with contextlib.suppress(Exception):  # some are no modules that can be named
                 importlib.import_module(name)
@@ -241,7 +241,7 @@ def _kill_run(draw: random.Random, name: str, states: list[Any], length: float) 
         # It was done before: no kill. The same run again, over itself, until one hits it.
         length = ended.seconds
     else:
-        return f"it was never hit: {ended.said[-300:]}"
+        return f"it was never hit: {ended.output[-300:]}"
     try:
         after = _state(out, name)
     except Exception as problem:
@@ -264,7 +264,7 @@ def _kill_sweep(draw: random.Random, results: Path, length: float) -> str | None
     killed = results.read_text().splitlines()
     ended = fork(lambda: command_line(words), Path("log"))
     if ended.code:
-        return ended.said[-300:]
+        return ended.output[-300:]
     rows = results.read_text().splitlines()
     # Of a row that was being written when its process was killed, a part may be there, which goes again.
     kept = [row for row in killed if row in rows]
@@ -283,7 +283,7 @@ def writers(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     tally, stop = Tally(), work / "stop"
     for number in range(4):
         ended = fork(lambda number=number: _fit(seed + number, work / f"model{number}"), work / "log")  # type: ignore[misc]
-        assert ended.code == 0, ended.said
+        assert ended.code == 0, ended.output
     count = len([*rounds])
 
     def write(number: int) -> None:
@@ -380,7 +380,7 @@ def models(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     """Mutated model folders, many with checksums in order: they load and answer, or are refused in a sentence."""
     tally = Tally()
     ended = fork(lambda: _fit_each(work), work / "log")
-    assert ended.code == 0, ended.said
+    assert ended.code == 0, ended.output
     for number in rounds:
         draw, folder = random.Random(f"{seed} models {number}"), work / f"{number}"
         kind = SAVED[number % len(SAVED)]
@@ -434,7 +434,7 @@ def _use(kind: str, folder: Path) -> int:
     return 0
 
 
-def _judge(tally: Tally, number: int, ended: Ended, what: str, folder: Path, problem: str | None = None) -> None:
+def _judge(tally: Tally, number: int, ended: Exit, what: str, folder: Path, problem: str | None = None) -> None:
     """Count a process that had this problem or none; a folder of one that did nothing wrong goes."""
     tally.tried += 1
     problem = problem or ended.problem()
@@ -448,12 +448,12 @@ def _judge(tally: Tally, number: int, ended: Ended, what: str, folder: Path, pro
             }
             if {"inf", "-inf", "NaN", "nan"} & cells:
                 problem = "a forecast that is not finite"
-    if LAST_RESORT in ended.said:
+    if LAST_RESORT in ended.output:
         tally.last_resort += 1
         if KEEP_LAST_RESORT:
-            sys.stderr.write(f"round {number}, {what}: {ended.said.strip().splitlines()[-1][-400:]}\n")
+            sys.stderr.write(f"round {number}, {what}: {ended.output.strip().splitlines()[-1][-400:]}\n")
     if problem is not None:
-        tally.failures.append(f"round {number}, {what}: {problem}: {' '.join(ended.said.split())[-300:]}")
+        tally.failures.append(f"round {number}, {what}: {problem}: {' '.join(ended.output.split())[-300:]}")
     elif folder.exists():
         shutil.rmtree(folder)
 
@@ -506,17 +506,17 @@ def _write_pages(name: str, work: Path) -> dict[str, list[tuple[str, tuple[str, 
     work.mkdir()
     quoted, file = '"' + name.replace('"', '""') + '"', "./" + name.replace("/", "_")
     rows = _mutants.wide_rows(random.Random(0))
-    (work / f"{file}.csv").write_bytes(_mutants.joined([["date", quoted, "b"], *rows[1:]]))
+    (work / f"{file}.csv").write_bytes(_mutants.to_csv([["date", quoted, "b"], *rows[1:]]))
     rows = _mutants.long_rows(random.Random(0))
     (work / f"{file} long.csv").write_bytes(
-        _mutants.joined([rows[0], *([quoted if row[0] == "n" else row[0], *row[1:]] for row in rows[1:])])
+        _mutants.to_csv([rows[0], *([quoted if row[0] == "n" else row[0], *row[1:]] for row in rows[1:])])
     )
     cases = [
         [f"{case}", f"{step}", f"{np.sin(step + case):.3f}", quoted if case % 2 else "other"]
         for case in range(12)
         for step in range(9)
     ]
-    (work / f"{file} cases.csv").write_bytes(_mutants.joined([["case", "time", "x", "label"], *cases]))
+    (work / f"{file} cases.csv").write_bytes(_mutants.to_csv([["case", "time", "x", "label"], *cases]))
     wide, long, labelled = f"{file}.csv", f"{file} long.csv", f"{file} cases.csv"
     cpu, short = ["--device", "cpu"], ["--train", "epochs=1"]
     network = ["--horizon", "3", "--windows", "1", "--model", "dlinear", *cpu, *short]
@@ -535,14 +535,14 @@ def _write_pages(name: str, work: Path) -> dict[str, list[tuple[str, tuple[str, 
     }  # fmt: skip
     bench = ["bench", "--dataset", wide, "--model", "dlinear,mlp", "--lookback", "14", "--horizon", "3", *cpu, *short]
     ended = fork(lambda: _within(work, [*bench, "--results", "rows.csv"]), work / "log")
-    assert ended.code == 0, ended.said
+    assert ended.code == 0, ended.output
     outlines = {}
     for number, (page, words) in enumerate(commands.items()):
         place = work / f"out{number}"
         ended = fork(lambda words=words, place=place: _within(work, [*words, "--out", str(place)]), work / "log")  # type: ignore[misc]
         outline = Outline()
         outline.feed((place / "report.html").read_text() if ended.code == 0 else "")
-        outlines[page] = outline.parts or [(ended.said[-300:], ())]
+        outlines[page] = outline.parts or [(ended.output[-300:], ())]
     return outlines
 
 

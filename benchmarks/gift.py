@@ -131,7 +131,7 @@ def main() -> None:
     name, forecaster = options.name or "seasonal_naive", seasonal_naive
     if options.auto is not None:
         name = options.name or "auto"
-        forecaster = practical.fitted("auto", False, options.auto, options.device)
+        forecaster = practical.fit_arm("auto", False, options.auto, options.device)
     elif options.weights is not None:
         name = options.name or options.weights.name
         shipped = str(options.weights) == "shipped"

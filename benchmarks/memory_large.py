@@ -44,22 +44,22 @@ def _compare(options: argparse.Namespace) -> None:
         array = 4 * options.rows * COLUMNS
         rows = []
         for model in MODELS:
-            said = _ask(model, file, options)
+            answer = _ask(model, file, options)
             rows.append(
                 {
                     "model": model,
-                    "peak_mib": said["peak"] / MIB,
+                    "peak_mib": answer["peak"] / MIB,
                     "idle_mib": idle / MIB,
                     "array_mib": array / MIB,
-                    "beyond_mib": (said["peak"] - idle - array) / MIB,
+                    "beyond_mib": (answer["peak"] - idle - array) / MIB,
                     "wanted_mib": WANTED_MIB,
-                    "reading_mib": (said["peak_reading"] - idle - array) / MIB,
-                    "read_seconds": said["read_seconds"],
-                    "fit_seconds": said["fit_seconds"],
+                    "reading_mib": (answer["peak_reading"] - idle - array) / MIB,
+                    "read_seconds": answer["read_seconds"],
+                    "fit_seconds": answer["fit_seconds"],
                     "rows": options.rows,
                     "columns": COLUMNS,
-                    "training": json.dumps(said["training"]),
-                    "torch": said["torch"],
+                    "training": json.dumps(answer["training"]),
+                    "torch": answer["torch"],
                     **origin(),
                 }
             )
@@ -131,7 +131,7 @@ def _train(options: argparse.Namespace) -> None:
     panel = forecaster.read(str(options.file))
     read, peak_reading = time.perf_counter() - started, memory("VmHWM")
     forecaster.fit(panel)
-    said = {
+    answer = {
         "peak": memory("VmHWM"),
         "peak_reading": peak_reading,
         "read_seconds": read,
@@ -139,7 +139,7 @@ def _train(options: argparse.Namespace) -> None:
         "training": {name: choice.value for name, choice in forecaster.fitted.plan.training.items()},
         "torch": torch.__version__,
     }
-    print(json.dumps(said))
+    print(json.dumps(answer))
 
 
 PARTS = {"write": _write, "idle": _idle, **dict.fromkeys(MODELS, _train)}

@@ -12,6 +12,7 @@ import importlib.util
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ def main() -> None:
         for form in ("wide", "long"):
             forecaster = _fitted(_frame(kind, form, columns, TRAINED), options.device)
             for rows in (LOOKBACK, len(columns["date"])):
-                calls[kind, form, rows] = _predict(forecaster, _frame(kind, form, columns, rows))
+                frame = _frame(kind, form, columns, rows)
+                calls[kind, form, rows] = partial(forecaster.predict, frame, level=[80, 95])
     taken: dict[tuple[str, str, int], list[float]] = {key: [] for key in calls}
     for turn in range(WARM_UPS + options.rounds):
         for key, call in calls.items():
@@ -89,10 +91,6 @@ def _fitted(frame: Any, device: str) -> Forecaster:
         "patchtst", horizon=HORIZON, lookback=LOOKBACK, settings=SIZES, training=training, device=device
     )
     return forecaster.fit(frame)
-
-
-def _predict(forecaster: Forecaster, frame: Any) -> Callable[[], Any]:
-    return lambda: forecaster.predict(frame, level=[80, 95])
 
 
 def _row(key: tuple[str, str, int], times: list[float]) -> Row:

@@ -28,7 +28,7 @@ from typing import Any
 import torch
 
 from _curves import Panel, draw
-from _held import held
+from _held import peak_bytes
 from _rows import Row, append, origin, read, show
 from rearview import models
 from rearview.bench.papers.costs import CostCell, cells, network_name
@@ -145,7 +145,7 @@ def _timed(case: CostCell, sizes: dict[str, Any], options: argparse.Namespace) -
         started = time.perf_counter()
         work: Callable[[], Any] = partial(run, past)
         work()
-        peak = _peak(work) if options.device == "cuda" else held(work) / MIB
+        peak = _peak(work) if options.device == "cuda" else peak_bytes(work) / MIB
         if "captured" in options.mode:
             graph = Graph(past.device)
             why = attempt(lambda: graph.record(work, nullcontext()))

@@ -62,10 +62,10 @@ def main() -> None:
     for name in options.task or TASKS:
         out = options.out and options.out / f"defaults_{name}.csv"
         print(name, flush=True)
-        tell(made(TASKS[name], options, out), TASKS[name])
+        print_choice(make_rows(TASKS[name], options, out), TASKS[name])
 
 
-def made(task: "Task", options: argparse.Namespace, out: Path | None) -> list[dict[str, str]]:
+def make_rows(task: "Task", options: argparse.Namespace, out: Path | None) -> list[dict[str, str]]:
     """The rows of all trials; those that `out` does not hold are made and added."""
     kept = read(out) if out and out.exists() else []
     for trial in task.trials(options):
@@ -149,7 +149,7 @@ def injection(options: argparse.Namespace) -> Iterator[Trial]:
 
 def _one_draw(name: str, seed: int, normalise: str, options: argparse.Namespace) -> list[Choice]:
     """One network, judged with and without balance, which changes its scores but not its training."""
-    learned, judged, kinds = injected(detection_sets.load(detection_sets.get(name), options.data_dir).train, seed)
+    learned, judged, kinds = inject(detection_sets.load(detection_sets.get(name), options.data_dir).train, seed)
     detector = Detector(settings={"normalise": normalise}, seed=seed, device=options.device).fit(learned)
     scores = {
         True: detector.detect(judged).scores.rows,
@@ -177,7 +177,7 @@ def _parameters(network: Model) -> int:
     return sum(weight.numel() for weight in network.parameters())
 
 
-def injected(panel: Panel, seed: int) -> tuple[Panel, Panel, NDArray[np.int64]]:
+def inject(panel: Panel, seed: int) -> tuple[Panel, Panel, NDArray[np.int64]]:
     """Rows to learn from, rows to judge with anomalies in them, and the kind of each of those; -1: an ordinary row."""
     enough = (1 - LEARNED) * panel.lengths >= LEAST_JUDGED
     whole = panel.between(panel.offsets[:-1], np.where(enough, panel.offsets[1:], panel.offsets[:-1]))
@@ -211,7 +211,7 @@ def _signed(random: Random, low: float, high: float) -> float:
     return float(random.uniform(low, high) * random.choice((-1, 1)))
 
 
-def _elsewhere(column: NDArray[np.float32], span: slice, spread: float, random: Random) -> NDArray[np.float32]:
+def _copy_stretch(column: NDArray[np.float32], span: slice, spread: float, random: Random) -> NDArray[np.float32]:
     """The right values at the wrong time: a stretch of the same channel from other rows."""
     rows = span.stop - span.start
     first = int(random.integers(0, len(column) - rows))
@@ -223,7 +223,7 @@ _MAKERS: dict[str, Callable[[NDArray[np.float32], slice, float, Random], Any]] =
     "shift": lambda column, span, spread, random: column[span] + _signed(random, 1.5, 3) * spread,
     "frozen": lambda column, span, spread, random: column[span.start],
     "noise": lambda column, span, spread, random: column[span] + spread * random.normal(size=span.stop - span.start),
-    "elsewhere": _elsewhere,
+    "elsewhere": _copy_stretch,
 }
 KINDS = tuple(_MAKERS)
 
@@ -235,7 +235,7 @@ TASKS = {
 }
 
 
-def tell(rows: Sequence[Mapping[str, str]], task: Task) -> None:
+def print_choice(rows: Sequence[Mapping[str, str]], task: Task) -> None:
     """The choices, the best first, what each lacks to the best, and the one that the rule picks."""
     counted = [row for row in rows if all(row[name] == value for name, value in task.where.items())]
     places = sorted({tuple(row[name] for name in task.pairs) for row in counted})

@@ -51,11 +51,13 @@ def arms(seconds: float, without: str = "") -> dict[str, Arm]:
     return {
         "seasonal_naive": seasonal_naive,
         **{name: statistical(name) for name in ("ets", "theta", "mstl")},
-        "auto_quick": fitted("auto", True, seconds, without=without),
-        "auto": fitted("auto", False, seconds, without=without),
-        "glance": fitted("glance", False, seconds),
-        "patchtst": fitted("patchtst", False, seconds),
-        **{name: fitted(model, False, seconds, attention=own, together=True) for name, (model, own) in COUPLED.items()},
+        "auto_quick": fit_arm("auto", True, seconds, without=without),
+        "auto": fit_arm("auto", False, seconds, without=without),
+        "glance": fit_arm("glance", False, seconds),
+        "patchtst": fit_arm("patchtst", False, seconds),
+        **{
+            name: fit_arm(model, False, seconds, attention=own, together=True) for name, (model, own) in COUPLED.items()
+        },
         "lightgbm": lightgbm,
         "nhits": neuralforecast("NHITS", seconds),
         "patchtst_nf": neuralforecast("PatchTST", seconds),
@@ -63,7 +65,7 @@ def arms(seconds: float, without: str = "") -> dict[str, Arm]:
     }
 
 
-def fitted(model: str, quick: bool, seconds: float, device: str = "auto", without: str = "", **options: object) -> Arm:
+def fit_arm(model: str, quick: bool, seconds: float, device: str = "auto", without: str = "", **options: object) -> Arm:
     """A forecaster of rearview, fitted before the first window; a portfolio without a member that is named."""
 
     def run(task: Task) -> Floats:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from _gate import Loop
-from _loop_modes import ATTENTIONS, HOSTS, MODES, Timing, fits, measure_mode, said, train_whole
+from _loop_modes import ATTENTIONS, HOSTS, MODES, Timing, describe, fits, measure_mode, train_whole
 from _rows import Row, append, origin, show
 from rearview import data
 from rearview.data.synthetic.energy import write_demo
@@ -133,7 +133,7 @@ def by_mode(options: argparse.Namespace) -> None:
         else:
             row = measure_mode(HOSTS[host], attention, mode, panel, common)
         rows.append(row)
-        print(f"{host}, {attention}, {mode}: {said(row)}", flush=True)
+        print(f"{host}, {attention}, {mode}: {describe(row)}", flush=True)
         append(options.out, [row])
     print()
     show([{name: value for name, value in row.items() if name in BY_MODE} for row in rows])
@@ -159,7 +159,10 @@ def measure(case: Case, file: Path, options: argparse.Namespace, peer: bool) -> 
     loops = [Loop(sys.executable, HERE / "_loop_rearview.py", facts, environment)]
     if peer:
         loops.append(Loop(PEER_PYTHON, HERE / "_loop_neuralforecast.py", facts, environment))
-    counts = [_portion(loop, options.seconds) for loop in loops]
+    counts = []  # steps that fill a turn, found while the loops warm up
+    for loop in loops:
+        loop.run(3)
+        counts.append(max(FEWEST, min(MOST, round(3 * options.seconds / loop.run(3)))))
     rounds = [
         [loop.run(count) / count for loop, count in zip(loops, counts, strict=True)] for _ in range(options.rounds)
     ]
@@ -215,12 +218,6 @@ BY_MODE = (
     *("host", "attention", "mode", "ms_per_step", "ms_least", "ms_most", "wanted_ms", "peer_ms", "train_seconds"),
     *("epochs", "preparing_seconds", "windows_per_second", "peak_mib", "captured"),
 )
-
-
-def _portion(loop: Loop, seconds: float) -> int:
-    """Steps that fill a turn, found while the loop warms up."""
-    loop.run(3)
-    return max(FEWEST, min(MOST, round(3 * seconds / loop.run(3))))
 
 
 def _verdict(case: Case, rows: list[Row]) -> str:
