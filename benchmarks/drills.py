@@ -48,7 +48,8 @@ class Tally:
     """How a drill went."""
 
     tried: int = 0
-    last_resort: int = 0
+    last_resort: list[str] = field(default_factory=list)
+    """Sentences of last resort."""
     failures: list[str] = field(default_factory=list)
 
 
@@ -117,6 +118,13 @@ def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = N
     return Exit(code, log.read_text(errors="replace"), seconds, most_bytes)
 
 
+def run_whole(work: Callable[[], int | None], log: Path) -> Exit:
+    """Run work in a process of its own, which must end well."""
+    ended = fork(work, log)
+    assert ended.code == 0, ended.output
+    return ended
+
+
 def _seconds_of(process: int, waited: float) -> float:
     """Seconds of the processor that a process has had; where the system does not say, those of waiting for it."""
     try:
@@ -126,24 +134,10 @@ def _seconds_of(process: int, waited: float) -> float:
     return sum(int(one.split()[0]) for one in threads) / 1e9 if threads else waited
 
 
-# Kills
-
-
 SMALL = ["--device", "cpu", "--train", "epochs=2"]
+DLINEAR = ["--model", "dlinear", "--lookback", "14"]
 TRIES: dict[str, list[str]] = {
-    "forecast": [
-        "forecast",
-        "x.csv",
-        "--horizon",
-        "3",
-        "--model",
-        "dlinear",
-        "--lookback",
-        "14",
-        "--windows",
-        "1",
-        *SMALL,
-    ],
+    "forecast": ["forecast", "x.csv", "--horizon", "3", *DLINEAR, "--windows", "1", *SMALL],
     "detect": ["detect", "x.csv", "--lookback", "8", *SMALL],
     "classify": ["classify", "x.ts", "x.ts", "--set", "width=8,heads=1,depth=1", *SMALL],
     "sweep": ["bench", "--dataset", "x.csv", "--model", "dlinear,mlp", "--lookback", "14", "--horizon", "3", *SMALL],
@@ -162,13 +156,10 @@ def kills(rounds: Iterator[int], seed: int, work: Path) -> Tally:
         states[name] = []
         for number in (1, 2):
             words = [*TRIES[name], "--seed", str(number), "--out", f"{name}{number}"]
-            ended = fork(lambda words=words: command_line(words), Path("log"))  # type: ignore[misc]
-            assert ended.code == 0, ended.output
+            lengths[name] = run_whole(lambda words=words: command_line(words), Path("log")).seconds  # type: ignore[misc]
             states[name].append(_state(Path(f"{name}{number}"), name))
-            lengths[name] = ended.seconds
-    ended = fork(lambda: command_line([*TRIES["sweep"], "--seed", "1", "--results", "sweep.csv"]), Path("log"))
-    assert ended.code == 0, ended.output
-    lengths["sweep"] = ended.seconds
+    words = [*TRIES["sweep"], "--seed", "1", "--results", "sweep.csv"]
+    lengths["sweep"] = run_whole(lambda: command_line(words), Path("log")).seconds
     for number in rounds:
         draw = random.Random(f"{seed} kills {number}")
         name = [*TRIES][number % len(TRIES)]
@@ -204,8 +195,7 @@ def import_ahead() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         _write_inputs(0)
-        ended = fork(run, Path("log"))
-        assert ended.code == 0, ended.output
+        run_whole(run, Path("log"))
         for name in Path("modules").read_text().splitlines():
             with contextlib.suppress(Exception):  # some are no modules that can be named
                 importlib.import_module(name)
@@ -275,15 +265,11 @@ def _kill_sweep(draw: random.Random, results: Path, length: float) -> str | None
     return None
 
 
-# Writers
-
-
 def writers(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     """Four processes save to one folder and one reads it, round after round: it loads at all times."""
     tally, stop = Tally(), work / "stop"
     for number in range(4):
-        ended = fork(lambda number=number: _fit(seed + number, work / f"model{number}"), work / "log")  # type: ignore[misc]
-        assert ended.code == 0, ended.output
+        run_whole(lambda number=number: _fit(seed + number, work / f"model{number}"), work / "log")  # type: ignore[misc]
     count = len([*rounds])
 
     def write(number: int) -> None:
@@ -353,9 +339,6 @@ def _sum(folder: Path) -> float:
     return float(sum(tensor.double().sum() for tensor in network.state_dict().values()))
 
 
-# Inputs and models
-
-
 def inputs(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     """Mutated CSV, parquet, ts, npz and gz files and odd options: a result or a sentence, in time and memory."""
     tally = Tally()
@@ -379,8 +362,7 @@ SAVED = ("forecaster", "glance", "ensemble", "effects", "detector", "detectors",
 def models(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     """Mutated model folders, many with checksums in order: they load and answer, or are refused in a sentence."""
     tally = Tally()
-    ended = fork(lambda: _fit_each(work), work / "log")
-    assert ended.code == 0, ended.output
+    run_whole(lambda: _fit_each(work), work / "log")
     for number in rounds:
         draw, folder = random.Random(f"{seed} models {number}"), work / f"{number}"
         kind = SAVED[number % len(SAVED)]
@@ -449,19 +431,11 @@ def _judge(tally: Tally, number: int, ended: Exit, what: str, folder: Path, prob
             if {"inf", "-inf", "NaN", "nan"} & cells:
                 problem = "a forecast that is not finite"
     if LAST_RESORT in ended.output:
-        tally.last_resort += 1
-        if KEEP_LAST_RESORT:
-            sys.stderr.write(f"round {number}, {what}: {ended.output.strip().splitlines()[-1][-400:]}\n")
+        tally.last_resort.append(f"round {number}, {what}: {ended.output.strip().splitlines()[-1][-400:]}")
     if problem is not None:
         tally.failures.append(f"round {number}, {what}: {problem}: {' '.join(ended.output.split())[-300:]}")
     elif folder.exists():
         shutil.rmtree(folder)
-
-
-KEEP_LAST_RESORT = False
-
-
-# Pages
 
 
 PAYLOADS = (
@@ -534,8 +508,7 @@ def _write_pages(name: str, work: Path) -> dict[str, list[tuple[str, tuple[str, 
         "results": ["report", "rows.csv"],
     }  # fmt: skip
     bench = ["bench", "--dataset", wide, "--model", "dlinear,mlp", "--lookback", "14", "--horizon", "3", *cpu, *short]
-    ended = fork(lambda: _within(work, [*bench, "--results", "rows.csv"]), work / "log")
-    assert ended.code == 0, ended.output
+    run_whole(lambda: _within(work, [*bench, "--results", "rows.csv"]), work / "log")
     outlines = {}
     for number, (page, words) in enumerate(commands.items()):
         place = work / f"out{number}"
@@ -574,7 +547,6 @@ def until(end: float, rounds: Iterable[int]) -> Iterator[int]:
 
 
 def main() -> int:
-    global KEEP_LAST_RESORT
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("drill", nargs="*", choices=[*DRILLS, []], help="default: all")
     parser.add_argument("--rounds", type=int, help="default: as many as make drills makes")
@@ -586,7 +558,6 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="CSV that a row for each drill is added to")
     parser.add_argument("--last-resort", action="store_true", help="show sentences of last resort")
     options = parser.parse_args()
-    KEEP_LAST_RESORT = options.last_resort
     torch.set_num_threads(1)
     home = Path.cwd()
     print(f"{'drill':8} {'tried':>6} {'failed':>6} {'last resort':>11} {'seconds':>8}", flush=True)
@@ -602,9 +573,12 @@ def main() -> int:
         tally = DRILLS[name](rounds, options.seed, work)
         os.chdir(home)
         seconds = time.monotonic() - started
-        print(f"{name:8} {tally.tried:6} {len(tally.failures):6} {tally.last_resort:11} {seconds:8.1f}", flush=True)
+        counts = {"tried": tally.tried, "failed": len(tally.failures), "last_resort": len(tally.last_resort)}
+        tried, lost, unforeseen = counts.values()
+        print(f"{name:8} {tried:6} {lost:6} {unforeseen:11} {seconds:8.1f}", flush=True)
+        if options.last_resort:
+            sys.stderr.writelines(f"{sentence}\n" for sentence in tally.last_resort)
         if options.out:
-            counts = {"tried": tally.tried, "failed": len(tally.failures), "last_resort": tally.last_resort}
             rounds_of = {"seed": options.seed, "first_round": options.first, "seconds": round(seconds)}
             append(home / options.out, [{"drill": name, **counts, **rounds_of, **origin()}])
         for failure in tally.failures:
