@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from _svg import GRID, INK, PALE, Part, Scale, Style, line, mark, numbers, page, path, reach, text, ticks
+from _svg import GRID, INK, PALE, WIDTH, Part, Scale, Style, line, mark, numbers, page, path, reach, text, ticks
 
 Point = tuple[float, float]
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 28, 42
@@ -57,7 +57,7 @@ def curves(
     columns: int,
     styles: Mapping[str, Style],
     *,
-    width: float = 760,
+    width: float = WIDTH,
     height: float = 300,
     names: float = 130,
 ) -> Part:

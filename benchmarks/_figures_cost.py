@@ -5,10 +5,9 @@ from pathlib import Path
 
 from _evidence import COLOURS, Missing, Row, place, rows, select
 from _strips import Key, Lane, Panel, grid
-from _svg import Style, heading, page
+from _svg import Style, figure
 from rearview.core.grouping import group_by
 
-WIDTH = 760
 HOSTS = {
     "patchtst": "PatchTST (Time-Series-Library)",
     "official": "PatchTST (official)",
@@ -28,7 +27,7 @@ def cost(folder: Path) -> str:
         f"{devices}. Gather, forward, backward and optimiser; of each attention the latest row, "
         "beside the row of softmax made nearest in time."
     )
-    return page([heading(title, words), *grid(panels, 2)], WIDTH, title)
+    return figure(title, words, *grid(panels, 2))
 
 
 def _host(row: Row) -> tuple[str, str]:

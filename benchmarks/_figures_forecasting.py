@@ -11,10 +11,9 @@ import _evidence as evidence
 from _curves import Point
 from _evidence import BIASES, COLOURS, NETWORKS, Missing, Row, name, select, settings_of, values
 from _strips import Key, Lane, Panel, choose_limits, grid
-from _svg import Part, Style, heading, legend, page, reach
+from _svg import Part, Style, figure, legend, reach
 from rearview.core.grouping import group_by
 
-WIDTH = 760
 FAR = 0.04
 """What differs from softmax by more than this share would squeeze all others together."""
 SEEDS = "A dot a seed, a bar at their mean, which stands in numbers at the right; dashed: softmax's mean."
@@ -48,7 +47,7 @@ def _by_attention(found: Sequence[Row], title: str) -> str:
     if len({name(row) for row in clean}) < 2:
         raise Missing("there are no two attentions to compare in this network under the clean protocol")
     parts = _panels(evidence.in_order(clean), lambda row: ("", name(row)))
-    return page([heading(title, f"Clean protocol. {SEEDS}"), *parts], WIDTH, title)
+    return figure(title, f"Clean protocol. {SEEDS}", *parts)
 
 
 def _panels(found: Iterable[Row], key: Callable[[Row], Key]) -> list[Part]:
@@ -83,7 +82,7 @@ def prime_ablations(folder: Path) -> str:
     found.sort(key=lambda row: (settings_of(row).get("primer") == "sparse", settings_of(row).get("sparsity", 0)))
     title = "Prime attention: what its primers start from, and how many are left out: test MSE"
     words = f"iTransformer, clean protocol. {SEEDS}"
-    return page([heading(title, words), *_panels(found, _primed)], WIDTH, title)
+    return figure(title, words, *_panels(found, _primed))
 
 
 def _primed(row: Row) -> Key:
@@ -112,7 +111,7 @@ def prime_lookback(folder: Path) -> str:
     title = "Prime attention and softmax over the look-back: test MSE"
     words = "iTransformer, clean protocol. A dot a seed, the line through their means."
     part = _curves.curves(panels, min(2, len(panels)), styles, names=84)
-    return page([heading(title, words), part], WIDTH, title)
+    return figure(title, words, part)
 
 
 def rbca(folder: Path) -> str:
@@ -131,7 +130,7 @@ def rbca(folder: Path) -> str:
         "PatchTST, clean protocol. A dot a seed, lines through their means; dashed: softmax's mean, shaded: the range "
         "of its seeds."
     )
-    return page([heading(title, words), _curves.curves(panels, 2, styles, height=260, names=148)], WIDTH, title)
+    return figure(title, words, _curves.curves(panels, 2, styles, height=260, names=148))
 
 
 def _strengths(found: Sequence[Row], title: str, softmax: Sequence[float]) -> list[_curves.Panel]:
@@ -199,7 +198,7 @@ def mica(folder: Path) -> str:
         "is better."
     )
     marks = legend({NETWORKS[model]: style for model, style in styles.items()})
-    return page([heading(title, words), marks, *grid(panels, 2)], WIDTH, title)
+    return figure(title, words, marks, *grid(panels, 2))
 
 
 def _relative(found: Sequence[Row]) -> dict[str, list[float]]:

@@ -7,9 +7,8 @@ from typing import Any
 
 from _curves import Panel, Point, curves, smooth
 from _evidence import BIASES, COLOURS, Missing
-from _svg import Style, heading, page
+from _svg import Style, figure
 
-WIDTH = 760
 REACHING = 3
 """Looks to both sides that a line of the flip-flop figure is a mean of."""
 ARMS = {
@@ -48,7 +47,7 @@ def flipflop(folder: Path) -> str:
         f"Thin: each look at the test strings; thick: the mean of {2 * REACHING + 1} looks. Guessing gets 0.5. One "
         "seed; lines end where time did."
     )
-    return page([heading(title, words), curves(panels, 1, BIASES, height=240, names=150)], WIDTH, title)
+    return figure(title, words, curves(panels, 1, BIASES, height=240, names=150))
 
 
 def harmonic(folder: Path) -> str:
@@ -69,7 +68,7 @@ def harmonic(folder: Path) -> str:
         "operators regularised. One seed."
     )
     panel = Panel("mean of the three regimes", "training steps", lines, dots=printed, levels=floor, at=at)
-    return page([heading(title, words), curves([panel], 1, styles, height=420, names=190)], WIDTH, title)
+    return figure(title, words, curves([panel], 1, styles, height=420, names=190))
 
 
 def _read_runs(study: str, folder: Path) -> list[Any]:

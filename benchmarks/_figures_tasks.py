@@ -19,10 +19,9 @@ from _evidence import (
     values,
 )
 from _strips import CHANCE, Block, Key, Lane, Panel, grid, strips
-from _svg import Style, heading, legend, page, reach
+from _svg import Style, figure, legend, reach
 from rearview.core.grouping import group_by
 
-WIDTH = 760
 PROTOCOLS = ("clean", "published:tslib")
 KINDS = {
     "toa softmax": Style(COLOURS["toa"]),
@@ -58,7 +57,7 @@ def classification(folder: Path) -> str:
         "PatchTST (Time-Series-Library's form). A mark a run, with and without regularisation, each minus softmax of "
         "the same seed; a bar to the mean."
     )
-    return page([heading(title, words), legend(KINDS), *grid(panels, 2)], WIDTH, title)
+    return figure(title, words, legend(KINDS), *grid(panels, 2))
 
 
 def _gains(found: list[Row]) -> dict[Key, tuple[list[Lane], str]]:
@@ -97,7 +96,7 @@ def detection(folder: Path) -> str:
         "errors of channels as they are. Right is better."
     )
     marks = {"network": Style("#222222"), "random flags": CHANCE}
-    return page([heading(title, words), legend(marks), *blocks], WIDTH, title)
+    return figure(title, words, legend(marks), *blocks)
 
 
 def _adjusted(found: list[Row], protocol: str) -> Panel | None:

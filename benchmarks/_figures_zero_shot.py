@@ -6,10 +6,9 @@ from pathlib import Path
 from _evidence import COLOURS, Missing, Row, place
 from _rows import read
 from _strips import Key, Lane, Panel, grid
-from _svg import Style, heading, page
+from _svg import Style, figure
 from rearview.core.grouping import group_by
 
-WIDTH = 760
 COLUMN = "development_mase"
 
 
@@ -27,7 +26,7 @@ def glance(folder: Path) -> str:
         "A small glance, trained on synthetic series alone, then annealed. A dot a seed, a bar at their mean, which "
         "stands in numbers at the right; dashed: softmax's mean."
     )
-    return page([heading(title, words), *grid(panels, 2)], WIDTH, title)
+    return figure(title, words, *grid(panels, 2))
 
 
 def _budget(row: Row) -> tuple[str, int]:

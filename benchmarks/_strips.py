@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from _svg import PALE, Part, Scale, Style, line, mark, reach, text, ticks
+from _svg import PALE, WIDTH, Part, Scale, Style, line, mark, reach, text, ticks
 
 NAMES, NUMBERS, GAP = 172, 52, 24
 HEAD, AXIS, LANE, ROOM, HEADING = 32, 42, 10, 8, 22
@@ -51,7 +51,7 @@ class Block:
 CHANCE = Style("#8a8a8a", "diamond", hollow=True)
 
 
-def strips(block: Block, columns: int, width: float = 760) -> Part:
+def strips(block: Block, columns: int, width: float = WIDTH) -> Part:
     """The block as a part of a page that has room for so many panels side by side."""
     keys = merge_keys([list(panel.strips) for panel in block.panels])
     top = HEAD + (HEADING if block.title else 0)
@@ -67,7 +67,7 @@ def strips(block: Block, columns: int, width: float = 760) -> Part:
     return Part(bottom + AXIS, shapes)
 
 
-def grid(panels: Sequence[Panel], columns: int, width: float = 760) -> list[Part]:
+def grid(panels: Sequence[Panel], columns: int, width: float = WIDTH) -> list[Part]:
     """Panels in rows of so many."""
     return [strips(Block(panels[at : at + columns]), columns, width) for at in range(0, len(panels), columns)]
 

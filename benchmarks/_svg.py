@@ -10,6 +10,8 @@ from xml.sax.saxutils import escape
 INK, PALE, GRID = "#222222", "#666666", "#e4e4e4"
 SIZE = 12
 """Of the letters, in pixels of a page that is shown as wide as it says."""
+WIDTH = 760.0
+"""Of a page, in pixels."""
 LETTERS = 126
 """In a line as long as the page is wide."""
 Shape = Literal["circle", "square", "diamond", "triangle"]
@@ -208,3 +210,8 @@ def page(parts: Sequence[Part], width: float, title: str) -> str:
             "</svg>\n",
         ]
     )
+
+
+def figure(title: str, words: str, *parts: Part) -> str:
+    """A page of the usual width: what it shows and how it is read, above its parts."""
+    return page([heading(title, words), *parts], WIDTH, title)
