@@ -110,8 +110,8 @@ def friedman(scores: Scores) -> Friedman:
     values = check_scores(scores)
     if (np.ptp(values, axis=1) == 0).all():
         return Friedman(0.0, 1.0, *values.shape)
-    found = friedmanchisquare(*values.T)
-    return Friedman(float(found.statistic), float(found.pvalue), *values.shape)
+    test = friedmanchisquare(*values.T)
+    return Friedman(float(test.statistic), float(test.pvalue), *values.shape)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -140,8 +140,8 @@ class Exhibit:
     @property
     def source(self) -> str:
         """What makes the like of it, or why nothing does."""
-        told = f"see {self.of}" if self.of else f"`{self.command}`" if self.command else self.why
-        return f"{f'{told}, then ' if self.of else ''}`rearview figure {self.name}`" if self.draw else told
+        origin = f"see {self.of}" if self.of else f"`{self.command}`" if self.command else self.why
+        return f"{f'{origin}, then ' if self.of else ''}`rearview figure {self.name}`" if self.draw else origin
 
 
 def exhibits() -> list[Exhibit]:
