@@ -184,9 +184,9 @@ def heading(title: str, words: str) -> Part:
     return Part(36 + 16 * len(lines), [text(10, 22, title, size=15, bold=True), *below])
 
 
-def legend(styles: dict[str, Style], start: float = 10.0) -> Part:
+def legend(styles: dict[str, Style]) -> Part:
     """A mark and a name for each style, in one line."""
-    shapes, x = [], start
+    shapes, x = [], 10.0
     for name, style in styles.items():
         shapes += [mark(x + 5, 10, style), text(x + 14, 14, name)]
         x += 14 + 7 * len(name) + 16

@@ -46,14 +46,14 @@ def main() -> None:
         )
         for attention in mechanisms(options.attention)
     ]
-    turns = [[measure_step(spec, options, portions=2) for spec in specs] for _ in range(options.rounds)]
+    turns = [[measure_step(spec, options) for spec in specs] for _ in range(options.rounds)]
     rows = [_summarise(list(same)) for same in zip(*turns, strict=True)]
     show([{name: row[name] for name in ("arm", "model", "dataset", "parameters", "ms_per_step")} for row in rows])
     append(options.out, rows)
 
 
-def measure_step(spec: ForecastingSpec, options: argparse.Namespace, portions: int) -> Row:
-    """The milliseconds of a step of one arm, portion by portion, after one portion that is not counted."""
+def measure_step(spec: ForecastingSpec, options: argparse.Namespace) -> Row:
+    """The milliseconds of a step of one arm in two portions, after one that is not counted."""
     device = torch.device(options.device)
     data = forecasting.read(spec, options.data_dir)
     parts = forecasting.split(data.panel, spec.data, spec.lookback, spec.horizon)
@@ -66,7 +66,7 @@ def measure_step(spec: ForecastingSpec, options: argparse.Namespace, portions: i
     )  # fmt: skip
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    watch = Stopwatch(Timing(options.device, portions, options.steps))
+    watch = Stopwatch(Timing(options.device, 2, options.steps))
     history = train.fit(trial.network, trial.task, trial.source, trial.learned, None, training, progress=watch)
     return {
         "arm": arm_of(*spec.split_attention()),

@@ -168,8 +168,8 @@ def test_ranks_and_tests_equal_aeon(name: str):
             assert pair.p_value == pytest.approx(min(1, 2 * min(share, 1 - share)), abs=0.03)
         elif share < 0.5:
             assert pair.p_value == pytest.approx(2 * share)
-    if found.friedman.p_value > found.alpha:
+    if found.friedman.p_value > significance.ALPHA:
         assert found.cliques == ((0, len(found.names) - 1),)
     else:
         bars = [tuple(np.flatnonzero(row)[[0, -1]].tolist()) for row in theirs["output_cliques"]]
-        assert list(significance.cliques(len(found.names), lambda i, j: one_sided[i, j] <= found.alpha)) == bars
+        assert list(significance.cliques(len(found.names), lambda i, j: one_sided[i, j] <= significance.ALPHA)) == bars

@@ -116,7 +116,7 @@ def build_boards(task: Task, rows: Sequence[RunRow]) -> list[Board]:
     entries = [_entry(task, same[0][0], [row for _, row in same]) for same in runs]
     blocks = group_by(entries, lambda entry: (entry.protocol, entry.dataset, entry.horizon))
     return [
-        Board(task, *block, tuple(sorted(blocks[block], key=_merit)))
+        Board(task, *block, tuple(sorted(blocks[block], key=_rank_key)))
         for block in sorted(blocks, key=lambda block: (*block[:2], block[2] or 0))
     ]
 
@@ -178,7 +178,7 @@ def _score(values: Sequence[float | None]) -> Score | None:
     return Score(float(np.mean(known)), float(np.std(known, ddof=1)) if len(known) > 1 else None, len(known))
 
 
-def _merit(entry: Entry) -> tuple[bool, float]:
+def _rank_key(entry: Entry) -> tuple[bool, float]:
     """A key that sorts the best first, and those without a number last."""
     value = entry.score.mean if entry.score else math.nan
     return math.isnan(value), value if entry.task.lower_is_better else -value
