@@ -294,7 +294,7 @@ def _answer(standing: Standing) -> Answer | None:
 
 
 def _certainty(one: Standing) -> tuple[int, int, bool, int]:
-    """A key that sorts comparisons by certainty: a few seeds, then data sets, then each candidate's own rate, then runs."""
+    """A key that sorts comparisons by certainty: a few seeds, data sets, a rate of each candidate's own, then runs."""
     return min(one.seeds, SEEDS), len(one.blocks), bool(one.rates), len(one.rows)
 
 
