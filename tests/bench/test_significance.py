@@ -137,17 +137,17 @@ def test_scores_that_are_missing_are_named():
         significance.judge(drawn(3, 2, 1), ["a", "a"])
 
 
-def test_the_paired_interval_equals_scipy_and_is_the_same_twice():
+def test_the_bootstrap_interval_equals_scipy_and_is_the_same_twice():
     ours, theirs = drawn(17, 2, 7).T
-    found = significance.paired_interval(ours, theirs, level=0.9, draws=20_000)
-    assert found == significance.paired_interval(ours, theirs, level=0.9, draws=20_000)
+    found = significance.bootstrap_interval(ours - theirs, level=0.9, draws=20_000)
+    assert found == significance.bootstrap_interval(ours - theirs, level=0.9, draws=20_000)
     expected = stats.bootstrap(
         (ours - theirs,), np.mean, confidence_level=0.9, n_resamples=20_000, method="percentile", rng=3
     ).confidence_interval
     assert found.mean == pytest.approx(float(np.mean(ours - theirs)))
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.02)
     with pytest.raises(InputError, match="at least two blocks, but there is 1"):
-        significance.paired_interval(ours[:1], theirs[:1])
+        significance.bootstrap_interval(ours[:1] - theirs[:1])
 
 
 @pytest.mark.parametrize("name", ["apart", "alike", "tied"])

@@ -250,9 +250,8 @@ def student_interval(differences: Sequence[float], comparisons: int, level: floa
     return Interval(mean, mean - float(reach), mean + float(reach), level)
 
 
-def paired_interval(ours: Scores, theirs: Scores, *, level: float = 0.95, draws: int = DRAWS) -> Interval:
-    """The mean of ours minus theirs over blocks, with the percentile interval of means of blocks drawn in pairs."""
-    differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
+def bootstrap_interval(differences: Scores, *, level: float = 0.95, draws: int = DRAWS) -> Interval:
+    """The mean difference over blocks, with the percentile interval of the means of blocks drawn with replacement."""
     if differences.ndim != 1 or len(differences) < 2:
         raise InputError(
             f"A paired bootstrap needs at least two blocks, but there is {differences.size}; one block can't tell how "

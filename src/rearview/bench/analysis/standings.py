@@ -311,7 +311,7 @@ def build_contrasts(standing: Standing) -> list[Contrast]:
         column, base = scores[name], scores[against]
         change = 100 * (column / base - 1)
         won = significance.record(column, base, lower_is_better=standing.task.lower_is_better)
-        interval = significance.paired_interval(change, np.zeros_like(change)) if len(change) >= FEWEST else None
+        interval = significance.bootstrap_interval(change) if len(change) >= FEWEST else None
         both = list(zip(standing.entries[name], standing.entries[against], strict=True))
         times = np.median([ours.costs["parameters"] / (theirs.costs["parameters"] or 1.0) for ours, theirs in both])
         tests = p_values[place], corrected[place], _validation_change(both), _points(standing, both)
