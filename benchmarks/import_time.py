@@ -26,7 +26,10 @@ SHOWN = ("command", "seconds", "ratio", "imports_torch", "wanted_seconds")
 
 
 def main() -> None:
-    options = _arguments()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
+    options = parser.parse_args()
     for words in COMMANDS.values():
         _seconds(words)  # once unmeasured: the first start also compiles modules and fills the disk's cache
     taken = [{name: _seconds(words) for name, words in COMMANDS.items()} for _ in range(options.rounds)]
@@ -44,13 +47,6 @@ def main() -> None:
     ]
     show(rows, SHOWN)
     append(options.out, rows)
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
-    return parser.parse_args()
 
 
 def _seconds(words: list[str]) -> float:

@@ -29,7 +29,13 @@ SHOWN = ("model", "peak_mib", "idle_mib", "array_mib", "beyond_mib", "wanted_mib
 
 
 def main() -> None:
-    options = _arguments()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--windows", type=int, default=320, help="windows that training sees")
+    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
+    parser.add_argument("--part", choices=list(PARTS), help=argparse.SUPPRESS)
+    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
     if options.part:
         PARTS[options.part](options)
     else:
@@ -65,16 +71,6 @@ def _compare(options: argparse.Namespace) -> None:
             )
     show(rows, SHOWN)
     append(options.out, rows)
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--windows", type=int, default=320, help="windows that training sees")
-    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
-    parser.add_argument("--part", choices=list(PARTS), help=argparse.SUPPRESS)
-    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
-    return parser.parse_args()
 
 
 def _ask(part: str, file: Path, options: argparse.Namespace) -> dict[str, Any]:

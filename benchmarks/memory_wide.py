@@ -32,7 +32,13 @@ SHOWN = ("network", "batch", "memory_gib", "peak_gib", "wanted_gib", "idle_gib",
 
 
 def main() -> None:
-    options = _arguments()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--network", action="append", choices=list(NETWORKS), help="may be given more than once")
+    parser.add_argument("--memory", default="4", help="GiB that an update may take, auto or none")
+    parser.add_argument("--updates", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
+    parser.add_argument("--part", choices=list(NETWORKS), help=argparse.SUPPRESS)
+    options = parser.parse_args()
     if options.part:
         print(json.dumps(train_one(options)))
         return
@@ -44,16 +50,6 @@ def main() -> None:
         rows.append(row)
         show([row], SHOWN)
         append(options.out, [row])
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--network", action="append", choices=list(NETWORKS), help="may be given more than once")
-    parser.add_argument("--memory", default="4", help="GiB that an update may take, auto or none")
-    parser.add_argument("--updates", type=int, default=2)
-    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
-    parser.add_argument("--part", choices=list(NETWORKS), help=argparse.SUPPRESS)
-    return parser.parse_args()
 
 
 def train_one(options: argparse.Namespace) -> dict[str, Any]:

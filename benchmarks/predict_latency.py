@@ -32,7 +32,11 @@ TRAINED = 2_000  # rows: enough for training, stopping and calibration windows
 
 
 def main() -> None:
-    options = _arguments()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
+    options = parser.parse_args()
     columns = demo()
     calls: dict[tuple[str, str, int], Callable[[], Any]] = {}
     for kind in ("pandas", "polars"):
@@ -59,14 +63,6 @@ def main() -> None:
 
 
 SHOWN = ("frame", "form", "rows", "median_ms", "p95_ms", "least_ms", "wanted_ms")
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
-    return parser.parse_args()
 
 
 def _frame(kind: str, form: str, columns: dict[str, Any], rows: int) -> Any:

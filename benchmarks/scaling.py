@@ -67,7 +67,18 @@ CASES = _cases()
 
 
 def main() -> None:
-    options = _arguments()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--mode", default="plain", choices=MODES)
+    parser.add_argument("--network", action="append", choices=list(CASES), help="may be given more than once")
+    parser.add_argument("--sweep", choices=list(SWEEPS), help="one of the two alone")
+    parser.add_argument("--size", type=int, action="append", help="channels or steps of the sweep, instead of its own")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further measurement after these")
+    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
+    parser.add_argument("--figure", type=Path, help="SVG of the rows in --out, which are measured if it is not there")
+    options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = True
     if options.figure is None or not (options.out and options.out.exists()):
         rows = []
@@ -80,21 +91,6 @@ def main() -> None:
         _compare(rows)
     if options.figure and options.out:
         options.figure.write_text(figure(read(options.out)), encoding="utf-8")
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--mode", default="plain", choices=MODES)
-    parser.add_argument("--network", action="append", choices=list(CASES), help="may be given more than once")
-    parser.add_argument("--sweep", choices=list(SWEEPS), help="one of the two alone")
-    parser.add_argument("--size", type=int, action="append", help="channels or steps of the sweep, instead of its own")
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further measurement after these")
-    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
-    parser.add_argument("--figure", type=Path, help="SVG of the rows in --out, which are measured if it is not there")
-    return parser.parse_args()
 
 
 def _measured(options: argparse.Namespace) -> Iterator[Row]:

@@ -58,7 +58,17 @@ APART = 150
 
 
 def main() -> None:
-    options = _arguments()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("task", nargs="*", help=f"{' or '.join(TASKS)}; default: both")
+    parser.add_argument("--data-dir", type=Path, help="the folder of the data; default: REARVIEW_DATA")
+    parser.add_argument("--seed", type=int, default=0, help="classification: of folds and first weights")
+    parser.add_argument("--draws", type=int, default=3, help="detection: of anomalies and first weights")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, help="folder of the CSV files that rows are added to")
+    options = parser.parse_args()
+    unknown = [name for name in options.task if name not in TASKS]
+    if unknown:
+        parser.error(f"there is no task {unknown[0]!r}; there are {' and '.join(TASKS)}")
     for name in options.task or TASKS:
         out = options.out and options.out / f"defaults_{name}.csv"
         print(name, flush=True)
@@ -263,21 +273,6 @@ def print_choice(rows: Sequence[Mapping[str, str]], task: Task) -> None:
     near = [line for line in lines if line["behind"] <= line["error"]]
     picked = min(near, key=lambda line: (line["parameters"], line["behind"]))
     print("chosen:", ", ".join(f"{name} = {picked[name]}" for name in task.choice))
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("task", nargs="*", help=f"{' or '.join(TASKS)}; default: both")
-    parser.add_argument("--data-dir", type=Path, help="the folder of the data; default: REARVIEW_DATA")
-    parser.add_argument("--seed", type=int, default=0, help="classification: of folds and first weights")
-    parser.add_argument("--draws", type=int, default=3, help="detection: of anomalies and first weights")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path, help="folder of the CSV files that rows are added to")
-    options = parser.parse_args()
-    unknown = [name for name in options.task if name not in TASKS]
-    if unknown:
-        parser.error(f"there is no task {unknown[0]!r}; there are {' and '.join(TASKS)}")
-    return options
 
 
 if __name__ == "__main__":

@@ -30,7 +30,21 @@ from rearview.cli.parse import mechanisms, pairs
 
 def main() -> None:
     """Measure every arm in turns and show, and with --out keep, a row of each."""
-    options = _arguments()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--attention", required=True, help="as for `rearview bench`")
+    parser.add_argument("--lookback", type=int, default=96)
+    parser.add_argument("--horizon", type=int, default=96)
+    parser.add_argument("--protocol", default="clean")
+    parser.add_argument("--presets")
+    parser.add_argument("--set", default="", help="settings of the network")
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=60, help="of a portion")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
     specs = [
         forecasting.resolve(
             Request(
@@ -97,24 +111,6 @@ def _summarise(same: list[Row]) -> Row:
         else:
             row[name] = value
     return row
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", required=True)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--attention", required=True, help="as for `rearview bench`")
-    parser.add_argument("--lookback", type=int, default=96)
-    parser.add_argument("--horizon", type=int, default=96)
-    parser.add_argument("--protocol", default="clean")
-    parser.add_argument("--presets")
-    parser.add_argument("--set", default="", help="settings of the network")
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=60, help="of a portion")
-    parser.add_argument("--out", type=Path)
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

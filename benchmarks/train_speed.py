@@ -77,7 +77,24 @@ CASES = (
 
 
 def main() -> None:
-    options = _arguments()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--case", action="append", choices=[case.name for case in CASES], help="only this one; repeat")
+    parser.add_argument("--rounds", type=int, default=7, help="turns of each library")
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of a turn, about")
+    parser.add_argument("--threads", type=int, help="CPU threads of each library; default: one a core")
+    parser.add_argument("--compile", action="store_true", help="train ours through torch.compile")
+    parser.add_argument("--make-peer", action="store_true", help="install neuralforecast in .venv-neuralforecast")
+    parser.add_argument("--no-peer", action="store_true", help="ours alone")
+    parser.add_argument("--mode", action="append", choices=MODES, help="ours alone, its step run this way; repeat")
+    parser.add_argument("--attention", action="append", choices=ATTENTIONS, help="for --mode, default: all; repeat")
+    parser.add_argument("--host", action="append", choices=HOSTS, help="for --mode, only this one; repeat")
+    parser.add_argument("--steps", type=int, default=100, help="for --mode, steps of a portion")
+    parser.add_argument("--exact", action="store_true", help="for --mode, float32 products without tensor cores")
+    parser.add_argument("--whole", type=Path, metavar="FOLDER", help="for --mode, whole trainings on ETTh1 from there")
+    parser.add_argument("--epochs", type=int, default=100, help="for --whole")
+    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
+    options = parser.parse_args()
     if options.mode:
         by_mode(options)
         return
@@ -96,27 +113,6 @@ def main() -> None:
     print()
     show(rows, SHOWN)
     append(options.out, rows)
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--case", action="append", choices=[case.name for case in CASES], help="only this one; repeat")
-    parser.add_argument("--rounds", type=int, default=7, help="turns of each library")
-    parser.add_argument("--seconds", type=float, default=2.0, help="length of a turn, about")
-    parser.add_argument("--threads", type=int, help="CPU threads of each library; default: one a core")
-    parser.add_argument("--compile", action="store_true", help="train ours through torch.compile")
-    parser.add_argument("--make-peer", action="store_true", help="install neuralforecast in .venv-neuralforecast")
-    parser.add_argument("--no-peer", action="store_true", help="ours alone")
-    parser.add_argument("--mode", action="append", choices=MODES, help="ours alone, its step run this way; repeat")
-    parser.add_argument("--attention", action="append", choices=ATTENTIONS, help="for --mode, default: all; repeat")
-    parser.add_argument("--host", action="append", choices=HOSTS, help="for --mode, only this one; repeat")
-    parser.add_argument("--steps", type=int, default=100, help="for --mode, steps of a portion")
-    parser.add_argument("--exact", action="store_true", help="for --mode, float32 products without tensor cores")
-    parser.add_argument("--whole", type=Path, metavar="FOLDER", help="for --mode, whole trainings on ETTh1 from there")
-    parser.add_argument("--epochs", type=int, default=100, help="for --whole")
-    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
-    return parser.parse_args()
 
 
 def by_mode(options: argparse.Namespace) -> None:
