@@ -30,7 +30,7 @@ import torch
 from _rows import Row, append, read
 from _task_files import development_tasks
 from _tasks import relative
-from gift import glance, run
+from gift import glance, score_forecaster
 from rearview.bench.runs.provenance import commit, device_words
 from rearview.pretrained.training import TWO_GRAINS, Plan, Trainer
 from train_glance import parse_attention, parse_pairs
@@ -91,8 +91,10 @@ def measure(arm: str, comparison: Comparison, alone: AbstractContextManager[obje
                 continue
             network = trainer.anneal(max(1, round(comparison.share * trainer.step_count)))
         left.remove(mark)
-        scores, reference, _ = run(development_tasks(comparison.data), glance(network, comparison.device), quiet=True)
-        mase, crps = relative(scores, reference)
+        forecaster = glance(network, comparison.device)
+        scores = {task.name: score_forecaster(task, forecaster) for task in development_tasks(comparison.data)}
+        own, naive = ({name: pair[place] for name, pair in scores.items()} for place in (0, 1))
+        mase, crps = relative(own, naive)
         yield {
             "attention": arm,
             "seed": comparison.seed,

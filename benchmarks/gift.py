@@ -79,25 +79,12 @@ def add_windows(task: Task, times: int) -> Task:
     return replace(task, windows=times * task.windows, series=series) if times > 1 and series else task
 
 
-def run(
-    tasks: Iterator[Task], forecaster: Forecaster, quiet: bool = False
-) -> tuple[dict[str, Scores], dict[str, Scores], dict[str, float]]:
-    """Scores of a forecaster and of the reference, and the seconds that the forecasts of each task took."""
-    scores, reference, seconds = {}, {}, {}
-    for task in tasks:
-        started = time.perf_counter()
-        forecast = forecaster(task)
-        seconds[task.name] = time.perf_counter() - started
-        scores[task.name], reference[task.name] = score(task, forecast), score(task, seasonal_naive(task))
-        own, naive = scores[task.name], reference[task.name]
-        if quiet:
-            continue
-        print(
-            f"{task.name:24s} MASE {own.mase:7.3f} ({own.mase / naive.mase:.3f})  CRPS {own.crps:.4f} "
-            f"({own.crps / naive.crps:.3f})  80 % cover {own.coverage:.2f}  {seconds[task.name]:.2f} s",
-            flush=True,
-        )
-    return scores, reference, seconds
+def score_forecaster(task: Task, forecaster: Forecaster) -> tuple[Scores, Scores, float]:
+    """Scores of a forecaster and of the reference on a task, and the seconds that its forecasts took."""
+    started = time.perf_counter()
+    forecast = forecaster(task)
+    seconds = time.perf_counter() - started
+    return score(task, forecast), score(task, seasonal_naive(task)), seconds
 
 
 def show_published(mase: float, crps: float) -> None:
@@ -146,15 +133,20 @@ def main() -> None:
         if task.name in rows or (wanted and task.name not in wanted):
             continue
         task = add_windows(task, options.more)
-        scores, reference, seconds = run(iter([task]), forecaster)
+        own, naive, seconds = score_forecaster(task, forecaster)
+        print(
+            f"{task.name:24s} MASE {own.mase:7.3f} ({own.mase / naive.mase:.3f})  CRPS {own.crps:.4f} "
+            f"({own.crps / naive.crps:.3f})  80 % cover {own.coverage:.2f}  {seconds:.2f} s",
+            flush=True,
+        )
         rows[task.name] = {
             "model": name,
             "tasks": options.tasks,
             "task": task.name,
-            **asdict(scores[task.name]),
-            "naive_mase": reference[task.name].mase,
-            "naive_crps": reference[task.name].crps,
-            "seconds": round(seconds[task.name], 3),
+            **asdict(own),
+            "naive_mase": naive.mase,
+            "naive_crps": naive.crps,
+            "seconds": round(seconds, 3),
             "commit": commit(),
             "device": options.device,
             "clock": options.clock,
