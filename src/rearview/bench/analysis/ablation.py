@@ -10,7 +10,6 @@ An interval speaks of other seeds of the same network, settings and split. It sa
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -213,14 +212,9 @@ def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int) -> Ablat
 
 def _errors_by_seed(rows: Sequence[Row], horizons: Sequence[int]) -> dict[int, NDArray[np.float64]]:
     """By seed: the errors at all horizons, of seeds that were run at every one."""
-    seeds: dict[int, dict[int, float]] = defaultdict(dict)
-    for row in rows:
-        seeds[row.seed][row.horizon] = _error(row)
-    return {
-        seed: np.array([own[horizon] for horizon in horizons])
-        for seed, own in seeds.items()
-        if own.keys() == set(horizons)
-    }
+    runs = group_by(rows, lambda row: row.seed)
+    errors = {seed: {row.horizon: _error(row) for row in own} for seed, own in runs.items()}
+    return {seed: np.array([own[one] for one in horizons]) for seed, own in errors.items() if {*own} == {*horizons}}
 
 
 def _error(row: Row) -> float:

@@ -222,9 +222,9 @@ def _find_separator(path: Path, lines: str) -> tuple[str, int]:
     It is the mark that gives most records as many fields as the header, and the header most fields. One that leaves a
     header alone has taken a quote inside it for the beginning of a cell.
     """
-    said = re.match(r"(?i)sep=(.)[\r\n]", lines)
-    if said is not None:
-        return said[1], 1
+    declared = re.match(r"(?i)sep=(.)[\r\n]", lines)
+    if declared is not None:
+        return declared[1], 1
     # Lines that are empty stand above the header in any case.
     blank = lines[: len(lines) - len(lines.lstrip("\r\n"))].count("\n")
     separator, above, best = ",", blank, (False, 0.0, 1, False)

@@ -43,8 +43,8 @@ def read_excel(path: Path, sheet: str | None) -> Table:
             break
     if not rows:
         raise InputError(f"{path} is empty: {'no sheet' if sheet is None else f'its sheet {sheet!r}'} holds any cell.")
-    told = f"The sheet is {name!r}; sheet (--sheet) names another of {listing(names)}."
-    return _table_of(path, rows, (("sheet", told),) if sheet is None and len(names) > 1 else ())
+    note = f"The sheet is {name!r}; sheet (--sheet) names another of {listing(names)}."
+    return _table_of(path, rows, (("sheet", note),) if sheet is None and len(names) > 1 else ())
 
 
 def _read_sheet(path: Path, sheets: Any, name: str) -> list[list[WorkbookCell]]:
