@@ -1,4 +1,4 @@
-"""How commands are declared: each takes, beside its own options, those that say what is printed."""
+"""Declaration of commands: each takes its own options and those that control what is printed."""
 
 import functools
 import inspect

@@ -79,7 +79,7 @@ class HolidayColumns:
         return cls(tuple(np.array(names)[seen].tolist()), cells[:, seen])
 
     def finding(self, regions: Sequence[str], step: Step) -> Finding:
-        """What was added, as a sentence."""
+        """A finding on the columns that were added."""
         of = f"Public holidays of {', '.join(regions)}"
         what = f"{len(self.names) - 1} by name" if len(self.names) > 1 else "none within the rows"
         how = "" if step.sub_daily or (step.count, step.unit) in ((1, "D"), (1, "B")) else ", counted by their days"

@@ -36,7 +36,7 @@ class Split:
     rows: NDArray[np.int64]
     """[series]: rows of each series that belong to training; the scaler sees no others."""
     note: str
-    """How it was cut, for a person."""
+    """A description of the cut, for a person."""
 
 
 def split(panel: Panel, lookback: int, horizon: int, *, share: float = SHARE, calibrate: bool = True) -> Split:

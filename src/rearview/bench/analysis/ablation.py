@@ -65,7 +65,7 @@ class Arm:
 
     @property
     def call(self) -> str:
-        """What the interval says of it beside the yardstick; empty where there is none."""
+        """The verdict of the interval against the yardstick; empty where there is none."""
         if self.against is None:
             return ""
         return BETTER if self.against.high < 0 else WORSE if self.against.low > 0 else UNDECIDED

@@ -208,7 +208,7 @@ def find_rows(cell: Cell, rows: Sequence[RunRow]) -> list[RunRow]:
 
 
 def _family(cell: Cell) -> tuple[str, str, str]:
-    """What shares one look-back over all horizons."""
+    """The key of cells that share one look-back over all horizons."""
     return cell.dataset, cell.model, cell.mechanism
 
 

@@ -115,7 +115,7 @@ class Contrast:
     change: float
     """Mean relative difference of the deciding measure, in percent."""
     parameters: float
-    """How many times as many it has, the median over blocks."""
+    """Its number of parameters over the other's, the median over blocks."""
     interval: significance.Interval | None
     """Of the change, by a paired bootstrap over data sets; None where there are too few."""
     p_value: float
@@ -139,7 +139,7 @@ class Answer:
     standing: Standing
     best: Contrast
     comparisons: int
-    """How many mechanisms stand against softmax, of which it is the best on the test rows."""
+    """The number of mechanisms compared with softmax; it is the best of them on the test rows."""
 
     @property
     def gains(self) -> bool:
@@ -153,7 +153,7 @@ class Answer:
 
     @property
     def outcome(self) -> Literal["budgets differ", "too few data sets", "significant", "not significant"]:
-        """What a test says of its difference from softmax, or why there is none."""
+        """The outcome of the test against softmax, or the reason why there is none."""
         if budget.is_unfair(self.standing.uneven):
             return "budgets differ"
         if len(self.standing.blocks) < self.needed:

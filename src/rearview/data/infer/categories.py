@@ -24,7 +24,7 @@ from rearview.data.statics import Statics
 
 MOST_LEVELS = 40
 IS = "="
-"""What stands between a column and one of its categories."""
+"""The separator between a column and one of its categories."""
 
 
 def name_origin(column: str, layout: Layout) -> str:

@@ -41,7 +41,7 @@ def to_utc(wall: Stamps, zone: str) -> Stamps:
 
 
 def second_pass(wall: Stamps, zone: str) -> NDArray[np.timedelta64]:
-    """How much later each wall time of a zone comes again, 0 for those that come once."""
+    """The time after which each wall time of a zone repeats, 0 for those that occur once."""
     first, second = _offsets(wall, zone)
     return np.asarray(first - second)
 

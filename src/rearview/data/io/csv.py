@@ -245,7 +245,7 @@ def _find_separator(path: Path, lines: str) -> tuple[str, int]:
 
 
 def _count_lines_above(records: list[list[str]]) -> int:
-    """How many records stand above the header: a title, remarks, empty lines, before a row of names above many rows."""
+    """The number of records above the header: a title, remarks, empty lines, before a row of names above many rows."""
     widths = [len(record) for record in records if record]
     width = max(set(widths), key=widths.count, default=0)
     for number, record in enumerate(records[:_MOST_LINES_ABOVE]):

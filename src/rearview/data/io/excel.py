@@ -17,7 +17,7 @@ _LEAST_ROWS = 3
 _MOST_ROWS_ABOVE = 30
 """Rows that are looked at for the header."""
 MARKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-"""What workbooks begin with: those that are zip archives, and older ones."""
+"""The first bytes of workbooks: of zip archives, and of older ones."""
 
 
 def read_excel(path: Path, sheet: str | None) -> Table:
@@ -76,7 +76,7 @@ def _open_workbook(path: Path) -> Any:
 
 
 def _count_filled(row: Sequence[WorkbookCell]) -> int:
-    """How many cells of a row hold something."""
+    """The number of cells of a row that hold something."""
     return sum(cell != "" for cell in row)
 
 
