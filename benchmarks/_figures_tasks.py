@@ -18,7 +18,7 @@ from _evidence import (
     style,
     values,
 )
-from _strips import CHANCE, Block, Key, Lane, Panel, grid, strips
+from _strips import CHANCE, Key, Lane, Panel, grid, strips
 from _svg import Style, figure, legend, reach
 from rearview.core.grouping import group_by
 
@@ -88,7 +88,7 @@ def detection(folder: Path) -> str:
         share = statistics.median(float(row["anomalous"]) / float(row["rows"]) for row in here)
         panels = [*(_adjusted(here, protocol) for protocol in PROTOCOLS), _ranked(here, share)]
         words = f"{dataset}: {percent(share, 1)} of the test rows are anomalies"
-        blocks.append(strips(Block([panel for panel in panels if panel], words), 3))
+        blocks.append(strips([panel for panel in panels if panel], 3, words))
     title = "Detection: the field's measure beside random flags, and one that can't be adjusted"
     words = (
         "Point-adjusted F1 of each network and, hollow, of as many flags thrown at random. AUC-PR beside the share of "

@@ -5,14 +5,6 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
-
-
-class Part(NamedTuple):
-    """A table of `rearview list experiments`, of those that no paper has, and a protocol to run it under."""
-
-    table: str
-    protocol: str
 
 
 def read_options(description: str | None, results: Path) -> argparse.Namespace:
@@ -29,8 +21,11 @@ def read_options(description: str | None, results: Path) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def sweep(parts: Sequence[Part], options: argparse.Namespace) -> None:
-    """Make the runs of all parts that the results lack: all of one seed before the next seed."""
+def sweep(parts: Sequence[tuple[str, str]], options: argparse.Namespace) -> None:
+    """Make the runs that the results lack, all of one seed before the next seed.
+
+    `parts` are tables of `rearview list experiments`, of those that no paper has, and the protocols to run them under.
+    """
     from rearview.bench.papers import catalogue
     from rearview.bench.runs.sweep import SweepPlan
     from rearview.bench.runs.sweep import sweep as make
@@ -38,8 +33,8 @@ def sweep(parts: Sequence[Part], options: argparse.Namespace) -> None:
 
     until = time.monotonic() + options.seconds
     for place in range(options.seeds):
-        for part in parts:
-            table = catalogue.get("rearview", part.table)
+        for name, protocol in parts:
+            table = catalogue.get("rearview", name)
             names = dict.fromkeys(cell.dataset for cell in table.cells)
             marked = detection_sets.available(options.data_dir)
             there = marked if table.task == "detection" else archives.available(names, options.data_dir)
@@ -51,7 +46,7 @@ def sweep(parts: Sequence[Part], options: argparse.Namespace) -> None:
             plan = SweepPlan(
                 results=options.results,
                 seeds=(table.first_seed + place,),
-                protocol=part.protocol,
+                protocol=protocol,
                 data_dir=options.data_dir,
                 device=options.device,
             )

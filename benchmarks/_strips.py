@@ -40,36 +40,28 @@ class Panel:
     """From the level to the mean of each lane."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Panels that share the names at the left; a title over all of them where there is one."""
-
-    panels: Sequence[Panel]
-    title: str = ""
-
-
 CHANCE = Style("#8a8a8a", "diamond", hollow=True)
 
 
-def strips(block: Block, columns: int, width: float = WIDTH) -> Part:
-    """The block as a part of a page that has room for so many panels side by side."""
-    keys = merge_keys([list(panel.strips) for panel in block.panels])
-    top = HEAD + (HEADING if block.title else 0)
-    places, bottom = _places(keys, block.panels, top)
-    shapes = [text(10, 18, block.title, size=13, bold=True)] if block.title else []
+def strips(panels: Sequence[Panel], columns: int, title: str = "") -> Part:
+    """Panels that share the names at the left, with a title over all of them, where `columns` fit side by side."""
+    keys = merge_keys([list(panel.strips) for panel in panels])
+    top = HEAD + (HEADING if title else 0)
+    places, bottom = _places(keys, panels, top)
+    shapes = [text(10, 18, title, size=13, bold=True)] if title else []
     shapes += list(_names(places))
-    each = (width - NAMES - 6) / columns
-    single = all(len(lanes) == 1 for panel in block.panels for lanes in panel.strips.values())
-    for at, panel in enumerate(block.panels):
+    each = (WIDTH - NAMES - 6) / columns
+    single = all(len(lanes) == 1 for panel in panels for lanes in panel.strips.values())
+    for at, panel in enumerate(panels):
         left = NAMES + at * each
         right = left + each - GAP - (NUMBERS if panel.numbers else 0)
         shapes += _PanelDrawing(panel, places, (left, right), (top, bottom), 6.5 if single else 5.0).shapes()
     return Part(bottom + AXIS, shapes)
 
 
-def grid(panels: Sequence[Panel], columns: int, width: float = WIDTH) -> list[Part]:
+def grid(panels: Sequence[Panel], columns: int) -> list[Part]:
     """Panels in rows of so many."""
-    return [strips(Block(panels[at : at + columns]), columns, width) for at in range(0, len(panels), columns)]
+    return [strips(panels[at : at + columns], columns) for at in range(0, len(panels), columns)]
 
 
 def merge_keys(orders: Sequence[Sequence[Key]]) -> list[Key]:

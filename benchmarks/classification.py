@@ -10,7 +10,7 @@ its own, and all share the device.
 from pathlib import Path
 
 import _classification_table
-from _labelled import Part, read_options, sweep
+from _labelled import read_options, sweep
 
 PROTOCOLS = ("clean", "published:tslib")
 
@@ -18,7 +18,7 @@ PROTOCOLS = ("clean", "published:tslib")
 def main() -> None:
     """Run what is missing and show the tables beside TOA's."""
     options = read_options(__doc__, Path("results/classification.csv"))
-    sweep([Part("classification", protocol) for protocol in PROTOCOLS], options)
+    sweep([("classification", protocol) for protocol in PROTOCOLS], options)
     show(options.results)
 
 

@@ -9,13 +9,9 @@ which a single small network can't fill.
 
 from pathlib import Path
 
-from _labelled import Part, read_options, sweep
+from _labelled import read_options, sweep
 
-PARTS = (
-    Part("detection", "published:tslib"),
-    Part("detection", "clean"),
-    Part("detection-hidden", "clean"),
-)
+PARTS = (("detection", "published:tslib"), ("detection", "clean"), ("detection-hidden", "clean"))
 
 
 def main() -> None:
