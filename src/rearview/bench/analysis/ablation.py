@@ -28,7 +28,7 @@ from rearview.core.wording import align, quantity
 
 CONTROLS = ("zero", "identity", "uniform", "fixed")
 LEVEL = 0.95
-BETTER, WORSE, UNDECIDED = "better", "worse", "not told apart"
+BETTER, WORSE, UNTOLD = "better", "worse", "not told apart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Arm:
         """The verdict of the interval against the yardstick; empty where there is none."""
         if self.against is None:
             return ""
-        return BETTER if self.against.high < 0 else WORSE if self.against.low > 0 else UNDECIDED
+        return BETTER if self.against.high < 0 else WORSE if self.against.low > 0 else UNTOLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,12 @@ class Ablation:
         sentence = {
             BETTER: f"{first.name} is {-mean:.2f} % better than {yard} ({where}): attention earns its place here.",
             WORSE: f"{first.name} is {mean:.2f} % worse than {yard} ({where}): attention does harm here.",
-            UNDECIDED: f"{first.name} can't be told from {yard} ({mean:+.2f} %, {where}): nothing shows that attention "
+            UNTOLD: f"{first.name} can't be told from {yard} ({mean:+.2f} %, {where}): nothing shows that attention "
             "earns its place here.",
         }[first.call]
         others = "; ".join(
             f"{call}: {', '.join(names)}"
-            for call in (BETTER, WORSE, UNDECIDED)
+            for call in (BETTER, WORSE, UNTOLD)
             if (names := [arm.name for arm in rest if arm.call == call])
         )
         return f"{self.place}: {sentence}" + (f" Of the others, {others}." if others else "")

@@ -27,15 +27,15 @@ class Cases:
     labels: Labels | None
     """[case]; None where no class is known."""
     names: tuple[str, ...]
-    """The name of each case in messages: "case 3", "line 17", an id."""
+    """What messages call each case: "case 3", "line 17", an id."""
     source: str
-    """The name of the whole in messages: a file, "X"."""
+    """What messages call the whole: a file, "X"."""
     classes: tuple[str, ...] = ()
     """The classes a file declares, in its order; none where nothing declares them."""
     columns: tuple[str, ...] = ()
-    """The names of the channels; none where nothing names them."""
+    """What the channels are called; none where nothing names them."""
     findings: tuple[Finding, ...] = ()
-    """Repairs and warnings from reading the cases."""
+    """What was repaired or warned of when the cases were read."""
 
     def __post_init__(self) -> None:
         if not self.series:

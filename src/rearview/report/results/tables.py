@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from rearview.bench.analysis import budget
-from rearview.bench.analysis.ablation import BETTER, LEVEL, UNDECIDED, WORSE, Ablation
+from rearview.bench.analysis.ablation import BETTER, LEVEL, UNTOLD, WORSE, Ablation
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.paper_comparison import Comparison
 from rearview.bench.analysis.significance import ALPHA, Interval
@@ -175,9 +175,7 @@ def control_table(ablations: Sequence[Ablation]) -> Table:
     for one in ablations:
         first, *others = one.mechanisms
         told = f"{first.name} {text.change(first.against.mean, 1)}" if first.against else first.name
-        calls = {
-            call: [arm.name for arm in (first, *others) if arm.call == call] for call in (BETTER, WORSE, UNDECIDED)
-        }
+        calls = {call: [arm.name for arm in (first, *others) if arm.call == call] for call in (BETTER, WORSE, UNTOLD)}
         listed = "; ".join(f"{call}: {', '.join(names)}" for call, names in calls.items() if names)
         unfair = f"budgets differ: {', '.join(one.uneven)}" if budget.is_unfair(one.uneven) else ""
         rows.append(
