@@ -13,6 +13,7 @@ import numpy as np
 from rearview.bench.analysis.significance import ranks, signed_rank
 from rearview.bench.papers import published
 from rearview.bench.rows.row import ClassificationRow
+from rearview.core.grouping import group_by
 
 SOFTMAX = "softmax"
 
@@ -61,25 +62,20 @@ def label(row: ClassificationRow) -> str:
 def cells(rows: Iterable[ClassificationRow], protocol: str) -> list[Cell]:
     """A cell for each set and mechanism, in the order in which they first appear; a run made again counts once, and one
     that failed not at all."""
-    latest: dict[tuple[str, str, int], float] = {}
-    for row in rows:
-        if row.protocol == protocol and row.accuracy is not None:
-            latest[row.dataset, label(row), row.seed] = row.accuracy
+    usable = [row for row in rows if row.protocol == protocol and row.accuracy is not None]
     theirs = _published()
-    found = []
-    for dataset, name in dict.fromkeys((dataset, name) for dataset, name, _ in latest):
-        values = [value for (d, n, _), value in latest.items() if (d, n) == (dataset, name)]
-        found.append(
-            Cell(dataset, name, float(np.mean(values)), float(np.std(values)), len(values), theirs.get((dataset, name)))
-        )
-    return found
+    table = []
+    for place, runs in group_by(usable, lambda row: (row.dataset, label(row))).items():
+        values = list({row.seed: row.accuracy for row in runs}.values())
+        table.append(Cell(*place, float(np.mean(values)), float(np.std(values)), len(values), theirs.get(place)))
+    return table
 
 
-def standings(found: Sequence[Cell]) -> list[Standing]:
+def standings(table: Sequence[Cell]) -> list[Standing]:
     """The mechanisms by mean rank, over the sets that all of them have."""
-    names = list(dict.fromkeys(cell.mechanism for cell in found))
-    by_place = {(cell.dataset, cell.mechanism): cell for cell in found}
-    sets = [d for d in dict.fromkeys(cell.dataset for cell in found) if all((d, n) in by_place for n in names)]
+    names = list(dict.fromkeys(cell.mechanism for cell in table))
+    by_place = {(cell.dataset, cell.mechanism): cell for cell in table}
+    sets = [d for d in dict.fromkeys(cell.dataset for cell in table) if all((d, n) in by_place for n in names)]
     if not sets or SOFTMAX not in names:
         return []
     # Means of the same numbers in another order differ in the last digit; that is no difference.
@@ -87,7 +83,7 @@ def standings(found: Sequence[Cell]) -> list[Standing]:
     ranked = ranks(ours, lower_is_better=False).mean(axis=0)
     theirs = _published_ranks(by_place, sets, names)
     base = ours[:, names.index(SOFTMAX)]
-    table = [
+    rows = [
         Standing(
             mechanism=name,
             sets=len(sets),
@@ -100,7 +96,7 @@ def standings(found: Sequence[Cell]) -> list[Standing]:
         )
         for column, name in enumerate(names)
     ]
-    return sorted(table, key=lambda one: one.rank)
+    return sorted(rows, key=lambda one: one.rank)
 
 
 def lines(rows: Sequence[ClassificationRow], protocol: str) -> list[str]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from _svg import GRID, INK, PALE, Part, Scale, Style, line, mark, numbers, page, path, reach, text, ticks
+from _svg import GRID, INK, PALE, WIDTH, Part, Scale, Style, line, mark, numbers, page, path, reach, text, ticks
 
 Point = tuple[float, float]
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 28, 42
@@ -57,7 +57,7 @@ def curves(
     columns: int,
     styles: Mapping[str, Style],
     *,
-    width: float = 760,
+    width: float = WIDTH,
     height: float = 300,
     names: float = 130,
 ) -> Part:
@@ -65,11 +65,11 @@ def curves(
     each, shapes = width / columns, []
     for at, panel in enumerate(panels):
         shapes.append(f'<g transform="translate({at % columns * each:.1f} {at // columns * height:.1f})">')
-        shapes += [*_Drawn(panel, styles, each, height, names).shapes(), "</g>"]
+        shapes += [*_PanelDrawing(panel, styles, each, height, names).shapes(), "</g>"]
     return Part(-(-len(panels) // columns) * height, shapes)
 
 
-class _Drawn:
+class _PanelDrawing:
     """A panel with the places of its axes."""
 
     def __init__(self, panel: Panel, styles: Mapping[str, Style], width: float, height: float, names: float) -> None:
@@ -176,7 +176,7 @@ def _within(centre: float, count: int, least: float, most: float, apart: float) 
     return max(least + half, min(most - half, centre)), count
 
 
-def smoothed(points: Sequence[Point], reaching: int) -> list[Point]:
+def smooth(points: Sequence[Point], reaching: int) -> list[Point]:
     """Running means over as many points to both sides, fewer at the ends."""
     found = []
     for at, (x, _) in enumerate(points):

@@ -1,17 +1,15 @@
 """Rows under results/ as the figures read them, and how a mechanism is called and drawn in every one of them."""
 
-import csv
 import json
 import math
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from _rows import read
 from _svg import Style
 
 Row = dict[str, str]
-K = TypeVar("K", bound=Hashable)
 ASKED = (
     "dataset", "protocol", "lookback", "horizon", "model", "attention", "attention_settings", "settings", "training",
     "balance", "adapters", "loss", "budget", "seed",
@@ -72,30 +70,21 @@ def rows(folder: Path, name: str, column: str) -> list[Row]:
 
 
 def _finished(place: Path, column: str) -> list[Row]:
-    with place.open(encoding="utf-8", newline="") as file:
-        found = [row for row in csv.DictReader(file) if row.get("status", "done") == "done"]
-    return [_without_unset(row) for row in found if _is_number(row.get(column) or "")]
+    done = [row for row in read(place) if row.get("status", "done") == "done"]
+    return [_without_unset(row) for row in done if _is_number(row.get(column) or "")]
 
 
 def _without_unset(row: Row) -> Row:
     """The row with the training settings that say something: a setting that came later is off in earlier rows."""
     if not row.get("training"):
         return row
-    said = {name: value for name, value in json.loads(row["training"]).items() if value is not None}
-    return {**row, "training": json.dumps(said, sort_keys=True)}
+    settings = {name: value for name, value in json.loads(row["training"]).items() if value is not None}
+    return {**row, "training": json.dumps(settings, sort_keys=True)}
 
 
-def chosen(found: Iterable[Row], **wanted: str) -> list[Row]:
+def select(found: Iterable[Row], **wanted: str) -> list[Row]:
     """The rows whose columns have these values."""
     return [row for row in found if all(row[column] == value for column, value in wanted.items())]
-
-
-def grouped(found: Iterable[Row], key: Callable[[Row], K]) -> dict[K, list[Row]]:
-    """Rows by what `key` says of them, in the order in which it first says so."""
-    groups: dict[K, list[Row]] = defaultdict(list)
-    for row in found:
-        groups[key(row)].append(row)
-    return dict(groups)
 
 
 def values(found: Iterable[Row], column: str) -> list[float]:
@@ -107,7 +96,7 @@ def _is_number(cell: str) -> bool:
     return bool(cell) and math.isfinite(float(cell))
 
 
-def inner(row: Row) -> dict[str, Any]:
+def settings_of(row: Row) -> dict[str, Any]:
     """Settings of the row's mechanism."""
     settings: dict[str, Any] = json.loads(row["attention_settings"] or "{}")
     return settings
@@ -115,12 +104,12 @@ def inner(row: Row) -> dict[str, Any]:
 
 def name(row: Row) -> str:
     """The row's mechanism in words, with whatever of its settings sets it apart in the figures."""
-    said = {"toa": _toa, "mica": _mica, "prime": _prime, "caps": _caps, "rbca": _rbca}
-    if row["attention"] in said:
-        return said[row["attention"]](inner(row))
+    spell = {"toa": _toa, "mica": _mica, "prime": _prime, "caps": _caps, "rbca": _rbca}.get(row["attention"])
+    if spell is not None:
+        return spell(settings_of(row))
     if row["attention"] == "linear_rope":
         return "linear, rotary"
-    return row["attention"].replace("_", " ") + (", rotary" if inner(row).get("rotary") else "")
+    return row["attention"].replace("_", " ") + (", rotary" if settings_of(row).get("rotary") else "")
 
 
 def style(row: Row) -> Style:
@@ -152,7 +141,7 @@ def bias(settings: Mapping[str, Any]) -> str:
 
 
 def _combined(row: Row) -> bool:
-    settings = inner(row)
+    settings = settings_of(row)
     return isinstance(settings.get("bias"), dict) or isinstance(settings.get("local"), dict)
 
 

@@ -3,11 +3,11 @@
 from datetime import datetime
 from pathlib import Path
 
-from _evidence import COLOURS, Missing, Row, chosen, grouped, place, rows
+from _evidence import COLOURS, Missing, Row, place, rows, select
 from _strips import Key, Lane, Panel, grid
-from _svg import Style, heading, page
+from _svg import Style, figure
+from rearview.core.grouping import group_by
 
-WIDTH = 760
 HOSTS = {
     "patchtst": "PatchTST (Time-Series-Library)",
     "official": "PatchTST (official)",
@@ -18,19 +18,16 @@ HOSTS = {
 def cost(folder: Path) -> str:
     """Milliseconds of a training step relative to softmax's."""
     found = rows(folder, "train_step", "ms_per_step")
-    panels = [panel for host, own in grouped(found, _host).items() if (panel := _steps(host, own))]
+    panels = [panel for host, own in group_by(found, _host).items() if (panel := _steps(host, own))]
     if not panels:
         raise Missing("train_step.csv has no attention beside softmax in the same network")
     title = "Cost: a training step by attention, as a multiple of softmax's"
+    devices = ", ".join(dict.fromkeys(row["device"] for row in found))
     words = (
-        f"{_where(found)}. Gather, forward, backward and optimiser; of each attention the latest row, "
+        f"{devices}. Gather, forward, backward and optimiser; of each attention the latest row, "
         "beside the row of softmax made nearest in time."
     )
-    return page([heading(title, words), *grid(panels, 2)], WIDTH, title)
-
-
-def _where(found: list[Row]) -> str:
-    return ", ".join(dict.fromkeys(row["device"] for row in found))
+    return figure(title, words, *grid(panels, 2))
 
 
 def _host(row: Row) -> tuple[str, str]:
@@ -40,7 +37,7 @@ def _host(row: Row) -> tuple[str, str]:
 def _steps(host: tuple[str, str], found: list[Row]) -> Panel | None:
     """Of each attention the latest row."""
     network, _, width = host[0].rpartition("-")
-    plain = chosen(found, attention="softmax")
+    plain = select(found, attention="softmax")
     latest = {row["attention"]: row for row in sorted(found, key=_made)}
     if not plain or len(latest) < 2:
         return None

@@ -9,11 +9,11 @@ from pathlib import Path
 import _curves
 import _evidence as evidence
 from _curves import Point
-from _evidence import BIASES, COLOURS, NETWORKS, Missing, Row, chosen, grouped, inner, name, values
-from _strips import Key, Lane, Panel, grid, near
-from _svg import Part, Style, heading, legend, page, reach
+from _evidence import BIASES, COLOURS, NETWORKS, Missing, Row, name, select, settings_of, values
+from _strips import Key, Lane, Panel, choose_limits, grid
+from _svg import Part, Style, figure, legend, reach
+from rearview.core.grouping import group_by
 
-WIDTH = 760
 FAR = 0.04
 """What differs from softmax by more than this share would squeeze all others together."""
 SEEDS = "A dot a seed, a bar at their mean, which stands in numbers at the right; dashed: softmax's mean."
@@ -26,36 +26,36 @@ STRENGTHS = {
 
 def mechanisms(folder: Path) -> str:
     """PatchTST: test MSE by attention."""
-    found = chosen(evidence.rows(folder, "mechanisms", "mse"), model="patchtst")
+    found = select(evidence.rows(folder, "mechanisms", "mse"), model="patchtst")
     return _by_attention(found, "The same PatchTST with each attention: test MSE")
 
 
 def channels(folder: Path) -> str:
     """iTransformer: test MSE by attention."""
-    found = chosen(evidence.rows(folder, "channels", "mse"), model="itransformer")
+    found = select(evidence.rows(folder, "channels", "mse"), model="itransformer")
     return _by_attention(found, "The same iTransformer with each attention over channels: test MSE")
 
 
 def caps(folder: Path) -> str:
     """The CAPS network: test MSE by kind of attention and without each path."""
-    found = chosen(evidence.rows(folder, "caps", "mse"), model="caps_net")
+    found = select(evidence.rows(folder, "caps", "mse"), model="caps_net")
     return _by_attention(found, "The CAPS network by attention and path: test MSE")
 
 
 def _by_attention(found: Sequence[Row], title: str) -> str:
-    clean = chosen(found, protocol="clean")
+    clean = select(found, protocol="clean")
     if len({name(row) for row in clean}) < 2:
         raise Missing("there are no two attentions to compare in this network under the clean protocol")
     parts = _panels(evidence.in_order(clean), lambda row: ("", name(row)))
-    return page([heading(title, f"Clean protocol. {SEEDS}"), *parts], WIDTH, title)
+    return figure(title, f"Clean protocol. {SEEDS}", *parts)
 
 
 def _panels(found: Iterable[Row], key: Callable[[Row], Key]) -> list[Part]:
     """A panel for each data set, horizon, look-back and budget, two side by side."""
-    cells = grouped(found, lambda row: (int(row["horizon"]), row["dataset"], int(row["lookback"]), row["training"]))
+    cells = group_by(found, lambda row: (int(row["horizon"]), row["dataset"], int(row["lookback"]), row["training"]))
     panels = []
     for (horizon, dataset, lookback, training), here in sorted(cells.items()):
-        runs = {strip: values(own, "mse") for strip, own in grouped(here, key).items()}
+        runs = {strip: values(own, "mse") for strip, own in group_by(here, key).items()}
         softmax = values((row for row in here if name(row) == "softmax"), "mse")
         level = statistics.fmean(softmax) if softmax else None
         everything = [value for own in runs.values() for value in own]
@@ -66,7 +66,7 @@ def _panels(found: Iterable[Row], key: Callable[[Row], Key]) -> list[Part]:
                 f"look-back {lookback}, at most {json.loads(training)['epochs']} epochs",
                 {strip: [Lane(own, styles[strip])] for strip, own in runs.items()},
                 level=level,
-                limits=near(everything, level or statistics.median(everything), FAR),
+                limits=choose_limits(everything, level or statistics.median(everything), FAR),
                 numbers={strip: f"{statistics.fmean(own):.4f}" for strip, own in runs.items()},
                 above="mean",
             )
@@ -79,14 +79,14 @@ def prime_ablations(folder: Path) -> str:
     found = evidence.in_order(row for row in evidence.rows(folder, "prime", "mse") if row["lookback"] == "96")
     if len({_primed(row) for row in found}) < 2:
         raise Missing("prime.csv has no two kinds of primers at look-back 96")
-    found.sort(key=lambda row: (inner(row).get("primer") == "sparse", inner(row).get("sparsity", 0)))
+    found.sort(key=lambda row: (settings_of(row).get("primer") == "sparse", settings_of(row).get("sparsity", 0)))
     title = "Prime attention: what its primers start from, and how many are left out: test MSE"
     words = f"iTransformer, clean protocol. {SEEDS}"
-    return page([heading(title, words), *_panels(found, _primed)], WIDTH, title)
+    return figure(title, words, *_panels(found, _primed))
 
 
 def _primed(row: Row) -> Key:
-    settings = inner(row)
+    settings = settings_of(row)
     if row["attention"] != "prime":
         return "", name(row)
     if settings.get("primer") == "sparse":
@@ -100,7 +100,7 @@ def prime_lookback(folder: Path) -> str:
     styles = {"softmax": Style(COLOURS["softmax"]), "prime": Style(COLOURS["prime"])}
     found = [row for row in evidence.rows(folder, "prime", "mse") if name(row) in styles]
     panels = []
-    for (dataset, horizon), here in grouped(found, lambda row: (row["dataset"], row["horizon"])).items():
+    for (dataset, horizon), here in group_by(found, lambda row: (row["dataset"], row["horizon"])).items():
         lines, dots = _over(here, name, lambda row: float(row["lookback"]))
         if any(len(line) > 1 for line in lines.values()):
             at = sorted({x for line in lines.values() for x, _ in line})
@@ -111,16 +111,16 @@ def prime_lookback(folder: Path) -> str:
     title = "Prime attention and softmax over the look-back: test MSE"
     words = "iTransformer, clean protocol. A dot a seed, the line through their means."
     part = _curves.curves(panels, min(2, len(panels)), styles, names=84)
-    return page([heading(title, words), part], WIDTH, title)
+    return figure(title, words, part)
 
 
 def rbca(folder: Path) -> str:
     """PatchTST: RBCA's biases over their strength, beside softmax."""
     found = evidence.rows(folder, "rbca", "mse")
-    plain = chosen([*evidence.rows(folder, "mechanisms", "mse"), *found], model="patchtst", attention="softmax")
+    plain = select([*evidence.rows(folder, "mechanisms", "mse"), *found], model="patchtst", attention="softmax")
     panels = []
-    for (dataset, horizon, training), here in grouped(chosen(found, attention="rbca"), _cell).items():
-        softmax = values(chosen(plain, dataset=dataset, horizon=horizon, training=training), "mse")
+    for (dataset, horizon, training), here in group_by(select(found, attention="rbca"), _cell).items():
+        softmax = values(select(plain, dataset=dataset, horizon=horizon, training=training), "mse")
         panels += _strengths(here, f"{dataset}, horizon {horizon}", softmax)
     if not panels:
         raise Missing("rbca.csv has no strengths to compare")
@@ -130,7 +130,7 @@ def rbca(folder: Path) -> str:
         "PatchTST, clean protocol. A dot a seed, lines through their means; dashed: softmax's mean, shaded: the range "
         "of its seeds."
     )
-    return page([heading(title, words), _curves.curves(panels, 2, styles, height=260, names=148)], WIDTH, title)
+    return figure(title, words, _curves.curves(panels, 2, styles, height=260, names=148))
 
 
 def _strengths(found: Sequence[Row], title: str, softmax: Sequence[float]) -> list[_curves.Panel]:
@@ -153,7 +153,7 @@ def _strengths(found: Sequence[Row], title: str, softmax: Sequence[float]) -> li
 
 
 def _strength(setting: str, row: Row) -> float:
-    return float(inner(row)[setting])
+    return float(settings_of(row)[setting])
 
 
 def _cell(row: Row) -> tuple[str, str, str]:
@@ -161,7 +161,7 @@ def _cell(row: Row) -> tuple[str, str, str]:
 
 
 def _bias(row: Row) -> str:
-    return evidence.bias(inner(row))
+    return evidence.bias(settings_of(row))
 
 
 def _over(
@@ -169,8 +169,8 @@ def _over(
 ) -> tuple[dict[str, list[Point]], dict[str, list[Point]]]:
     """(a line through means, a dot for each seed) by name, at the places that `where` says."""
     lines, dots = {}, {}
-    for each, own in grouped(found, who).items():
-        at = sorted(grouped(own, where).items())
+    for each, own in group_by(found, who).items():
+        at = sorted(group_by(own, where).items())
         lines[each] = [(x, statistics.fmean(values(runs, "mse"))) for x, runs in at]
         dots[each] = [(x, value) for x, runs in at for value in values(runs, "mse")]
     return lines, dots
@@ -179,12 +179,12 @@ def _over(
 def mica(folder: Path) -> str:
     """PatchTST and MOMENT: MAE by MICA's gate, relative to softmax."""
     styles = {"patchtst": Style(COLOURS["mica"]), "moment": Style(COLOURS["mica"], "square", hollow=True)}
-    found = evidence.in_order(chosen(evidence.rows(folder, "mica", "original_mae"), protocol="published:mica"))
+    found = evidence.in_order(select(evidence.rows(folder, "mica", "original_mae"), protocol="published:mica"))
     panels = []
-    for (dataset, horizon, _), here in grouped(found, _cell).items():
+    for (dataset, horizon, _), here in group_by(found, _cell).items():
         lanes: dict[Key, list[Lane]] = {}
         for model, style in styles.items():
-            for who, gains in _relative(chosen(here, model=model)).items():
+            for who, gains in _relative(select(here, model=model)).items():
                 lanes.setdefault(("", who.removeprefix("mica, ")), []).append(Lane(gains, style))
         if lanes:
             below = "percent above softmax's error"
@@ -198,15 +198,15 @@ def mica(folder: Path) -> str:
         "is better."
     )
     marks = legend({NETWORKS[model]: style for model, style in styles.items()})
-    return page([heading(title, words), marks, *grid(panels, 2)], WIDTH, title)
+    return figure(title, words, marks, *grid(panels, 2))
 
 
 def _relative(found: Sequence[Row]) -> dict[str, list[float]]:
     """By name, how many percent the errors lie above the mean of softmax's; nothing where softmax was not run."""
-    softmax = values(chosen(found, attention="softmax"), "original_mae")
+    softmax = values(select(found, attention="softmax"), "original_mae")
     if not softmax:
         return {}
-    others = grouped((row for row in found if row["attention"] != "softmax"), name)
+    others = group_by((row for row in found if row["attention"] != "softmax"), name)
     base = statistics.fmean(softmax)
     return {who: [100 * (value / base - 1) for value in values(own, "original_mae")] for who, own in others.items()}
 

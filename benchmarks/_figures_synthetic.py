@@ -5,11 +5,10 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from _curves import Panel, Point, curves, smoothed
+from _curves import Panel, Point, curves, smooth
 from _evidence import BIASES, COLOURS, Missing
-from _svg import Style, heading, page
+from _svg import Style, figure
 
-WIDTH = 760
 REACHING = 3
 """Looks to both sides that a line of the flip-flop figure is a mean of."""
 ARMS = {
@@ -33,11 +32,11 @@ TOA = {
 def flipflop(folder: Path) -> str:
     """Accuracy on sparse strings over steps, by bias."""
     panels = []
-    kept = [run for run in _kept("flipflop", folder) if run.row.size != "reduced"]
+    kept = [run for run in _read_runs("flipflop", folder) if run.row.size != "reduced"]
     kept.sort(key=lambda run: run.row.steps)  # of several runs of an arm the one that came furthest is drawn
     for rate in sorted({_rate(run) for run in kept}):
         faint = {ARMS[run.row.arm]: _curve(run, "sparse") for run in kept if _rate(run) == rate}
-        lines = {arm: smoothed(faint[arm], REACHING) for arm in ARMS.values() if arm in faint}
+        lines = {arm: smooth(faint[arm], REACHING) for arm in ARMS.values() if arm in faint}
         published = any(run.row.size == "full" for run in kept if _rate(run) == rate)
         title = f"learning rate {f'{rate:.8f}'.rstrip('0')}" + (" (the paper's)" if published else "")
         panels.append(Panel(title, "training steps", lines, (False, False), faint, up=(0.45, 1.01)))
@@ -48,12 +47,12 @@ def flipflop(folder: Path) -> str:
         f"Thin: each look at the test strings; thick: the mean of {2 * REACHING + 1} looks. Guessing gets 0.5. One "
         "seed; lines end where time did."
     )
-    return page([heading(title, words), curves(panels, 1, BIASES, height=240, names=150)], WIDTH, title)
+    return figure(title, words, curves(panels, 1, BIASES, height=240, names=150))
 
 
 def harmonic(folder: Path) -> str:
     """Mean squared error over steps, by attention, with the paper's numbers."""
-    kept = [run for run in _kept("harmonic", folder) if run.row.size == "full"]
+    kept = [run for run in _read_runs("harmonic", folder) if run.row.size == "full"]
     if not kept:
         raise Missing("harmonic.csv has no runs of the full size")
     lines = {_arm(run.row.arm): _curve(run, "mse") for run in kept}
@@ -69,10 +68,10 @@ def harmonic(folder: Path) -> str:
         "operators regularised. One seed."
     )
     panel = Panel("mean of the three regimes", "training steps", lines, dots=printed, levels=floor, at=at)
-    return page([heading(title, words), curves([panel], 1, styles, height=420, names=190)], WIDTH, title)
+    return figure(title, words, curves([panel], 1, styles, height=420, names=190))
 
 
-def _kept(study: str, folder: Path) -> list[Any]:
+def _read_runs(study: str, folder: Path) -> list[Any]:
     """The study's runs with their curves."""
     for name in (f"{study}.csv", f"{study}-looks.csv"):
         if not (folder / name).exists():

@@ -9,20 +9,19 @@ from _evidence import (
     NETWORKS,
     Missing,
     Row,
-    chosen,
-    grouped,
     in_order,
-    inner,
     name,
     percent,
     rows,
+    select,
+    settings_of,
     style,
     values,
 )
-from _strips import CHANCE, Block, Key, Lane, Panel, grid, strips
-from _svg import Style, heading, legend, page, reach
+from _strips import CHANCE, Key, Lane, Panel, grid, strips
+from _svg import Style, figure, legend, reach
+from rearview.core.grouping import group_by
 
-WIDTH = 760
 PROTOCOLS = ("clean", "published:tslib")
 KINDS = {
     "toa softmax": Style(COLOURS["toa"]),
@@ -34,8 +33,8 @@ KINDS = {
 
 def classification(folder: Path) -> str:
     """UEA sets: accuracy by TOA's kinds, minus softmax's."""
-    found = chosen(rows(folder, "classification", "accuracy"), model="patchtst_tslib")
-    gains = {protocol: made for protocol in PROTOCOLS if (made := _gains(chosen(found, protocol=protocol)))}
+    found = select(rows(folder, "classification", "accuracy"), model="patchtst_tslib")
+    gains = {protocol: made for protocol in PROTOCOLS if (made := _gains(select(found, protocol=protocol)))}
     if not gains:
         raise Missing("classification.csv has no kind beside softmax on the same set")
     everything = [lane for made in gains.values() for lanes, _ in made.values() for lane in lanes]
@@ -58,15 +57,15 @@ def classification(folder: Path) -> str:
         "PatchTST (Time-Series-Library's form). A mark a run, with and without regularisation, each minus softmax of "
         "the same seed; a bar to the mean."
     )
-    return page([heading(title, words), legend(KINDS), *grid(panels, 2)], WIDTH, title)
+    return figure(title, words, legend(KINDS), *grid(panels, 2))
 
 
 def _gains(found: list[Row]) -> dict[Key, tuple[list[Lane], str]]:
     """Of each set what the kinds are ahead of softmax, and softmax's own accuracy in words."""
     gains: dict[Key, tuple[list[Lane], str]] = {}
-    for dataset, here in sorted(grouped(found, lambda row: row["dataset"]).items()):
-        plain = {row["seed"]: float(row["accuracy"]) for row in chosen(here, attention="softmax")}
-        kinds = grouped((row for row in here if row["seed"] in plain), _kind)
+    for dataset, here in sorted(group_by(found, lambda row: row["dataset"]).items()):
+        plain = {row["seed"]: float(row["accuracy"]) for row in select(here, attention="softmax")}
+        kinds = group_by((row for row in here if row["seed"] in plain), _kind)
         lanes = [
             Lane([100 * (float(row["accuracy"]) - plain[row["seed"]]) for row in kinds[kind]], look)
             for kind, look in KINDS.items()
@@ -78,18 +77,18 @@ def _gains(found: list[Row]) -> dict[Key, tuple[list[Lane], str]]:
 
 
 def _kind(row: Row) -> str:
-    return f"toa {inner(row).get('kind', 'gated')}" if row["attention"] == "toa" else name(row)
+    return f"toa {settings_of(row).get('kind', 'gated')}" if row["attention"] == "toa" else name(row)
 
 
 def detection(folder: Path) -> str:
     """Point-adjusted F1 beside that of random flags, AUC-PR beside the share of anomalies."""
     found = in_order(rows(folder, "detection", "adjusted_f1"))
     blocks = []
-    for dataset, here in sorted(grouped(found, lambda row: row["dataset"]).items()):
+    for dataset, here in sorted(group_by(found, lambda row: row["dataset"]).items()):
         share = statistics.median(float(row["anomalous"]) / float(row["rows"]) for row in here)
         panels = [*(_adjusted(here, protocol) for protocol in PROTOCOLS), _ranked(here, share)]
         words = f"{dataset}: {percent(share, 1)} of the test rows are anomalies"
-        blocks.append(strips(Block([panel for panel in panels if panel], words), 3))
+        blocks.append(strips([panel for panel in panels if panel], 3, words))
     title = "Detection: the field's measure beside random flags, and one that can't be adjusted"
     words = (
         "Point-adjusted F1 of each network and, hollow, of as many flags thrown at random. AUC-PR beside the share of "
@@ -97,12 +96,12 @@ def detection(folder: Path) -> str:
         "errors of channels as they are. Right is better."
     )
     marks = {"network": Style("#222222"), "random flags": CHANCE}
-    return page([heading(title, words), legend(marks), *blocks], WIDTH, title)
+    return figure(title, words, legend(marks), *blocks)
 
 
 def _adjusted(found: list[Row], protocol: str) -> Panel | None:
     lanes = {}
-    for key, own in _by_network(chosen(found, protocol=protocol)).items():
+    for key, own in _by_network(select(found, protocol=protocol)).items():
         chance = values(own, "adjusted_f1_by_chance")
         beside = statistics.fmean(chance) if chance else None
         lanes[key] = [Lane(values(own, "adjusted_f1"), style(own[0]), beside)]
@@ -110,7 +109,7 @@ def _adjusted(found: list[Row], protocol: str) -> Panel | None:
 
 
 def _ranked(found: list[Row], share: float) -> Panel | None:
-    groups = _by_network(chosen(found, protocol="clean"))
+    groups = _by_network(select(found, protocol="clean"))
     lanes = {key: [Lane(scores, style(own[0]))] for key, own in groups.items() if (scores := values(own, "auc_pr"))}
     most = max((value for lane in lanes.values() for value in lane[0].values), default=0.0)
     limits = (0.0, max(0.2, 1.08 * most, 1.08 * share))
@@ -120,7 +119,7 @@ def _ranked(found: list[Row], share: float) -> Panel | None:
 def _by_network(found: list[Row]) -> dict[Key, list[Row]]:
     """Rows by network and attention, and by whether data were prepared otherwise than for most rows of that network."""
     groups: dict[Key, list[Row]] = {}
-    for model, own in sorted(grouped(found, lambda row: row["model"]).items()):
+    for model, own in sorted(group_by(found, lambda row: row["model"]).items()):
         usual = [statistics.mode(_prepared(row)[at] for row in own) for at in range(2)]
         for row in own:
             unusual = [words for words, most in zip(_prepared(row), usual, strict=True) if words != most]

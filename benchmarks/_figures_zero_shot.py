@@ -1,14 +1,14 @@
 """The figure of zero-shot forecasts: glance with each attention, after as many updates and after as many seconds."""
 
-import csv
 import statistics
 from pathlib import Path
 
-from _evidence import COLOURS, Missing, Row, grouped, place
+from _evidence import COLOURS, Missing, Row, place
+from _rows import read
 from _strips import Key, Lane, Panel, grid
-from _svg import Style, heading, page
+from _svg import Style, figure
+from rearview.core.grouping import group_by
 
-WIDTH = 760
 COLUMN = "development_mase"
 
 
@@ -17,9 +17,7 @@ def glance(folder: Path) -> str:
     file = folder / "glance_attention.csv"
     if not file.exists():
         raise Missing(f"there is no {file.name}")
-    with file.open(encoding="utf-8", newline="") as lines:
-        found = list(csv.DictReader(lines))
-    budgets = sorted(grouped(found, _budget).items(), key=lambda each: (each[0][0] == "seconds", each[0][1]))
+    budgets = sorted(group_by(read(file), _budget).items(), key=lambda each: (each[0][0] == "seconds", each[0][1]))
     panels = [panel for budget, own in budgets if (panel := _panel(budget, own))]
     if not panels:
         raise Missing(f"{file.name} has no two attentions with the same budget")
@@ -28,7 +26,7 @@ def glance(folder: Path) -> str:
         "A small glance, trained on synthetic series alone, then annealed. A dot a seed, a bar at their mean, which "
         "stands in numbers at the right; dashed: softmax's mean."
     )
-    return page([heading(title, words), *grid(panels, 2)], WIDTH, title)
+    return figure(title, words, *grid(panels, 2))
 
 
 def _budget(row: Row) -> tuple[str, int]:
@@ -39,7 +37,7 @@ def _budget(row: Row) -> tuple[str, int]:
 
 
 def _panel(budget: tuple[str, int], found: list[Row]) -> Panel | None:
-    runs = grouped(
+    runs = group_by(
         sorted(found, key=lambda row: place(row["attention"].partition(":")[0])), lambda row: row["attention"]
     )
     if len(runs) < 2 or "softmax" not in runs:

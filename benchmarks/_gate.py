@@ -82,10 +82,10 @@ class Loop:
 
     def stop(self) -> dict[str, Any]:
         """End the loop; what it has to say in the end."""
-        said = self._ask("stop")
+        answer = self._ask("stop")
         self._process.wait()
         self._complaints.close()
-        return said
+        return answer
 
     def _ask(self, line: str) -> dict[str, Any]:
         assert self._process.stdin is not None

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
-class Held(TorchDispatchMode):
+class StorageCounter(TorchDispatchMode):
     """Counts bytes of storages that come to life under it, and the most at any time.
 
     What an operation needs inside itself and gives back is not seen.
@@ -48,8 +48,8 @@ def _key(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
-def held(work: Callable[[], Any]) -> int:
+def peak_bytes(work: Callable[[], Any]) -> int:
     """Bytes at most at once beyond what lay there before."""
-    with Held() as counted:
+    with StorageCounter() as counted:
         work()
     return counted.most

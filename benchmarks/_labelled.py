@@ -3,18 +3,11 @@
 import argparse
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 
-class Part(NamedTuple):
-    """A table of `rearview list experiments`, of those that no paper has, and a protocol to run it under."""
-
-    table: str
-    protocol: str
-
-
-def options(description: str | None, results: Path) -> argparse.Namespace:
+def read_options(description: str | None, results: Path) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path)
@@ -28,35 +21,34 @@ def options(description: str | None, results: Path) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def sweep(parts: Sequence[Part], asked: argparse.Namespace) -> None:
-    """Make the runs of all parts that the results lack: all of one seed before the next seed."""
+def sweep(parts: Sequence[tuple[str, str]], options: argparse.Namespace) -> None:
+    """Make the runs that the results lack, all of one seed before the next seed.
+
+    `parts` are tables of `rearview list experiments`, of those that no paper has, and the protocols to run them under.
+    """
     from rearview.bench.papers import catalogue
     from rearview.bench.runs.sweep import SweepPlan
     from rearview.bench.runs.sweep import sweep as make
     from rearview.data.datasets import archives, detection_sets
 
-    until = time.monotonic() + asked.seconds
-    for place in range(asked.seeds):
-        for part in parts:
-            table = catalogue.get("rearview", part.table)
+    until = time.monotonic() + options.seconds
+    for place in range(options.seeds):
+        for name, protocol in parts:
+            table = catalogue.get("rearview", name)
             names = dict.fromkeys(cell.dataset for cell in table.cells)
-            marked = detection_sets.available(asked.data_dir)
-            there = marked if table.task == "detection" else archives.available(names, asked.data_dir)
+            marked = detection_sets.available(options.data_dir)
+            there = marked if table.task == "detection" else archives.available(names, options.data_dir)
             cells = [
                 cell
                 for cell in table.cells
-                if cell.dataset in (asked.datasets or there) and cell.model in (asked.models or [cell.model])
+                if cell.dataset in (options.datasets or there) and cell.model in (options.models or [cell.model])
             ]
             plan = SweepPlan(
-                results=asked.results,
+                results=options.results,
                 seeds=(table.first_seed + place,),
-                protocol=part.protocol,
-                data_dir=asked.data_dir,
-                device=asked.device,
+                protocol=protocol,
+                data_dir=options.data_dir,
+                device=options.device,
             )
             left = max(0.0, until - time.monotonic())
-            make(cells, plan, workers=asked.workers, seconds=left, say=_say)
-
-
-def _say(sentence: str) -> None:
-    print(sentence, flush=True)
+            make(cells, plan, workers=options.workers, seconds=left, say=partial(print, flush=True))

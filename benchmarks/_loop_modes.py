@@ -86,7 +86,7 @@ HOSTS = _hosts()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Timing:
     """What all measurements have in common."""
 
     device: str
@@ -99,9 +99,9 @@ class Asked:
 class Stopwatch(train.Silent):
     """Times portions of a run, after one that is not counted, and ends it."""
 
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
-        self.left = asked.steps
+    def __init__(self, timing: Timing) -> None:
+        self.timing = timing
+        self.left = timing.steps
         self.started: float | None = None
         self.taken: list[float] = []
 
@@ -109,22 +109,22 @@ class Stopwatch(train.Silent):
         self.left -= 1
         if self.left:
             return
-        if self.asked.device == "cuda":
+        if self.timing.device == "cuda":
             torch.cuda.synchronize()
         now = time.perf_counter()
         if self.started is not None:
-            self.taken.append((now - self.started) / self.asked.steps)
-        if len(self.taken) == self.asked.portions:
+            self.taken.append((now - self.started) / self.timing.steps)
+        if len(self.taken) == self.timing.portions:
             raise KeyboardInterrupt  # the loop's own way to end early
-        self.left, self.started = self.asked.steps, now
+        self.left, self.started = self.timing.steps, now
 
 
-def measure_mode(host: Host, attention: str, mode: str, panel: Panel, asked: Asked) -> Row:
+def measure_mode(host: Host, attention: str, mode: str, panel: Panel, timing: Timing) -> Row:
     """The row of one host with one attention in one mode."""
     which = list_windows(panel, host.lookback, host.horizon)
     calendar = str(panel.step) if host.marks else None
     source = Source(
-        panel, Scaler.fit(panel), which, host.lookback, host.horizon, calendar=calendar, device=asked.device
+        panel, Scaler.fit(panel), which, host.lookback, host.horizon, calendar=calendar, device=timing.device
     )
     network = _network(host, attention, source)
     settings = train.Settings(
@@ -133,12 +133,12 @@ def measure_mode(host: Host, attention: str, mode: str, panel: Panel, asked: Ask
         learning_rate=1e-4,
         optimiser="adam",
         drop_last=True,
-        tf32=asked.tf32,
+        tf32=timing.tf32,
         **MODES[mode],
     )
-    if asked.device == "cuda":
+    if timing.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    watch = Stopwatch(asked)
+    watch = Stopwatch(timing)
     order = torch.arange(len(which))
     history = train.fit(network, Forecast(host.horizon), source, order, None, settings, progress=watch)
     return {
@@ -154,26 +154,26 @@ def measure_mode(host: Host, attention: str, mode: str, panel: Panel, asked: Ask
         "captured": history.captured,
         "compiled": history.compiled,
         "note": " ".join(history.notes),
-        "peak_mib": torch.cuda.max_memory_allocated() / MIB if asked.device == "cuda" else None,
-        "wanted_ms": host.wanted if attention == "softmax" and asked.device == "cuda" else None,
-        "peer_ms": host.peer if attention == "softmax" and asked.device == "cuda" else None,
+        "peak_mib": torch.cuda.max_memory_allocated() / MIB if timing.device == "cuda" else None,
+        "wanted_ms": host.wanted if attention == "softmax" and timing.device == "cuda" else None,
+        "peer_ms": host.peer if attention == "softmax" and timing.device == "cuda" else None,
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        "tf32": asked.tf32,
-        "portions": asked.portions,
-        "steps": asked.steps,
-        "device": device_words(torch.device(asked.device)),
+        "tf32": timing.tf32,
+        "portions": timing.portions,
+        "steps": timing.steps,
+        "device": device_words(torch.device(timing.device)),
         "torch": torch.__version__,
         **origin(),
     }
 
 
-def train_whole(host: Host, attention: str, mode: str, folder: Path, asked: Asked, epochs: int) -> Row:
+def train_whole(host: Host, attention: str, mode: str, folder: Path, timing: Timing, epochs: int) -> Row:
     """The row of a whole training on ETTh1 from this folder, with the published borders."""
     panel = catalogue.load("ETTh1", folder)
     parts = split(panel, catalogue.get("ETTh1"), host.lookback, host.horizon)
     which = parts.train + parts.validation
     calendar = str(panel.step) if host.marks else None
-    source = Source(panel, parts.scaler, which, host.lookback, host.horizon, calendar=calendar, device=asked.device)
+    source = Source(panel, parts.scaler, which, host.lookback, host.horizon, calendar=calendar, device=timing.device)
     learned, selected = torch.split(torch.arange(len(which)), [len(parts.train), len(parts.validation)])
     network = _network(host, attention, source)
     settings = train.Settings(
@@ -184,7 +184,7 @@ def train_whole(host: Host, attention: str, mode: str, folder: Path, asked: Aske
         schedule="type3",
         patchtst_compat=host.model != "itransformer",
         patience=epochs,
-        tf32=asked.tf32,
+        tf32=timing.tf32,
         **MODES[mode],
     )
     task = Forecast(host.horizon)
@@ -202,8 +202,8 @@ def train_whole(host: Host, attention: str, mode: str, folder: Path, asked: Aske
         "captured": history.captured,
         "compiled": history.compiled,
         "note": " ".join(history.notes),
-        "tf32": asked.tf32,
-        "device": device_words(torch.device(asked.device)),
+        "tf32": timing.tf32,
+        "device": device_words(torch.device(timing.device)),
         "torch": torch.__version__,
         **origin(),
     }
@@ -238,7 +238,7 @@ def fits(host: Host, attention: str) -> bool:
     return True
 
 
-def said(row: Row) -> str:
+def describe(row: Row) -> str:
     """A row in a few words."""
     if "ms_per_step" in row:
         words = f"{row['ms_per_step']:.3f} ms a step"

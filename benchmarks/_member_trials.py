@@ -34,10 +34,10 @@ def main(words: str | None, out: str, run: Callable[[str, Path], list[Row]]) -> 
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path(out))
     parser.add_argument("--sets", nargs="+", default=SETS)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    for name in asked.sets:
-        rows = run(name, asked.data_dir)
-        append(asked.out, rows)
+    for name in options.sets:
+        rows = run(name, options.data_dir)
+        append(options.out, rows)
         for row in rows:
             print(row["dataset"], row["arm"], row["vus_pr"], flush=True)

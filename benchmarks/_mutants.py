@@ -53,7 +53,7 @@ def long_rows(random_: random.Random) -> list[list[str]]:
     return rows + [[name, _date(row), f"{random_.random():.4f}"] for name in ("n", "s") for row in range(ROWS // 2)]
 
 
-def joined(rows: list[list[str]], separator: str = ",", end: str = "\n") -> bytes:
+def to_csv(rows: list[list[str]], separator: str = ",", end: str = "\n") -> bytes:
     """Rows as the content of a CSV file, unquoted."""
     return (end.join(separator.join(row) for row in rows) + end).encode("utf-8", errors="surrogatepass")
 
@@ -111,7 +111,7 @@ def damage_cells(random_: random.Random, rows: list[list[str]]) -> list[list[str
 def damage_rows(random_: random.Random, path: Path) -> None:
     """Damage the cells of a CSV file in place."""
     rows = [line.split(",") for line in path.read_text().splitlines()]
-    path.write_bytes(joined(damage_cells(random_, rows)))
+    path.write_bytes(to_csv(damage_cells(random_, rows)))
 
 
 def csv_file(random_: random.Random, folder: Path) -> Path:
@@ -120,16 +120,16 @@ def csv_file(random_: random.Random, folder: Path) -> Path:
     content = b""
     match random_.randrange(5):
         case 0:
-            content = damage_bytes(random_, joined(rows))
+            content = damage_bytes(random_, to_csv(rows))
         case 1:
-            content = damage_bytes(random_, joined(damage_cells(random_, rows)))
+            content = damage_bytes(random_, to_csv(damage_cells(random_, rows)))
         case 2:
             start = random_.choice(
                 (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\x00", b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
             )
-            content = start + random_.choice((b"", joined(rows), joined(rows).decode().encode("utf-16-le")))
+            content = start + random_.choice((b"", to_csv(rows), to_csv(rows).decode().encode("utf-16-le")))
         case _:
-            content = joined(damage_cells(random_, rows), random_.choice(",;\t|"), random_.choice(("\n", "\r\n", "\r")))
+            content = to_csv(damage_cells(random_, rows), random_.choice(",;\t|"), random_.choice(("\n", "\r\n", "\r")))
     if random_.random() < 0.2:
         packed = gzip.compress(content, mtime=0)
         content = damage_bytes(random_, packed) if random_.random() < 0.6 else packed
@@ -147,7 +147,7 @@ def gz_file(random_: random.Random, folder: Path) -> Path:
             for _ in range(random_.choice((50, 400))):
                 file.write(block)
         return _put(folder / "x.csv.gz", buffer.getvalue())
-    packed = gzip.compress(joined(random_.choice((wide_rows, long_rows))(random_)), mtime=0)
+    packed = gzip.compress(to_csv(random_.choice((wide_rows, long_rows))(random_)), mtime=0)
     return _put(folder / "x.csv.gz", damage_bytes(random_, packed) if random_.random() < 0.8 else packed * 3)
 
 
@@ -268,8 +268,8 @@ def case_rows(random_: random.Random) -> list[list[str]]:
 
 def cases_command(random_: random.Random, folder: Path, out: list[str]) -> list[str]:
     """Classification of a damaged long table of cases."""
-    good = _put(folder / "good.csv", joined(case_rows(random_)))
-    bad = _put(folder / "bad.csv", joined(damage_cells(random_, case_rows(random_))))
+    good = _put(folder / "good.csv", to_csv(case_rows(random_)))
+    bad = _put(folder / "bad.csv", to_csv(damage_cells(random_, case_rows(random_))))
     pair = random_.choice(([bad, good], [good, bad], [bad, bad]))
     small = ["--train", "epochs=1", "--set", "width=8,heads=1,depth=1"]
     return ["classify", *map(str, pair), *out, *small]
@@ -283,9 +283,9 @@ def future_command(random_: random.Random, folder: Path, out: list[str]) -> list
         ahead[random_.randrange(1, 4)][1] = random_.choice(CELLS)
     else:
         ahead = damage_cells(random_, ahead)
-    files = [_put(folder / "x.csv", joined(past)), _put(folder / "ahead.csv", joined(ahead))]
-    asked = ["--known", "promo", "--horizon", "3", "--model", random_.choice(("ridge", "ets")), "--windows", "0"]
-    return ["forecast", str(files[0]), "--future", str(files[1]), *out, *asked]
+    files = [_put(folder / "x.csv", to_csv(past)), _put(folder / "ahead.csv", to_csv(ahead))]
+    options = ["--known", "promo", "--horizon", "3", "--model", random_.choice(("ridge", "ets")), "--windows", "0"]
+    return ["forecast", str(files[0]), "--future", str(files[1]), *out, *options]
 
 
 def results_command(random_: random.Random, folder: Path, out: list[str]) -> list[str]:
@@ -310,7 +310,7 @@ def folder_command(random_: random.Random, folder: Path, out: list[str]) -> list
     if random_.random() < 0.4:
         text = json.dumps({**mark, random_.choice(("files", "stale", "moves")): [random_.choice(names)]}).encode()
     _put(place / random_.choice((".rearview.json", "run.json")), text)
-    file = _put(folder / "x.csv", joined(wide_rows(random_)))
+    file = _put(folder / "x.csv", to_csv(wide_rows(random_)))
     return ["forecast", str(file), *out, "--horizon", "3", "--model", "seasonal_naive", "--windows", "0"]
 
 
@@ -336,7 +336,7 @@ def input_command(random_: random.Random, folder: Path) -> list[str]:
         return ["detect", str(npz_file(random_, folder)), *out, "--lookback", "8", "--train", "epochs=1"]
     if kind == "options":
         rows = random_.choice((wide_rows, long_rows))(random_)
-        file = _put(folder / "x.csv", joined(rows))
+        file = _put(folder / "x.csv", to_csv(rows))
         if random_.random() < 0.4:
             given = ["--set", random_.choice(SIZES), "--model", "patchtst", "--windows", "0", "--train", "epochs=1"]
             return ["forecast", str(file), *out, "--horizon", "3", *given]

@@ -25,8 +25,19 @@ def origin() -> Row:
     }
 
 
-def append(path: Path, rows: Sequence[Row]) -> None:
-    """Add rows to a CSV, which is made if it is not there; rows of other columns than its own are refused."""
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def append(path: Path | None, rows: Sequence[Row]) -> None:
+    """Add rows to a CSV, which is made if it is not there; rows of other columns than its own are refused.
+
+    Without a path nothing is written.
+    """
+    if path is None:
+        return
     columns = list(rows[0])
     if path.exists():
         with path.open(encoding="utf-8", newline="") as file:
@@ -42,9 +53,9 @@ def append(path: Path, rows: Sequence[Row]) -> None:
         writer.writerows(rows)
 
 
-def show(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows as a table: names left, numbers right."""
-    columns = list(rows[0])
+def show(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
+    """Print rows as a table, all of their columns or some: names left, numbers right."""
+    columns = list(columns or rows[0])
     cells = [[_text(row[column]) for column in columns] for row in rows]
     widths = [max(len(column), *(len(line[at]) for line in cells)) for at, column in enumerate(columns)]
     right = [isinstance(rows[0][column], int | float) for column in columns]

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from _svg import PALE, Part, Scale, Style, line, mark, reach, text, ticks
+from _svg import PALE, WIDTH, Part, Scale, Style, line, mark, reach, text, ticks
 
 NAMES, NUMBERS, GAP = 172, 52, 24
 HEAD, AXIS, LANE, ROOM, HEADING = 32, 42, 10, 8, 22
@@ -40,39 +40,31 @@ class Panel:
     """From the level to the mean of each lane."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Panels that share the names at the left; a title over all of them where there is one."""
-
-    panels: Sequence[Panel]
-    title: str = ""
-
-
 CHANCE = Style("#8a8a8a", "diamond", hollow=True)
 
 
-def strips(block: Block, columns: int, width: float = 760) -> Part:
-    """The block as a part of a page that has room for so many panels side by side."""
-    keys = merged([list(panel.strips) for panel in block.panels])
-    top = HEAD + (HEADING if block.title else 0)
-    places, bottom = _places(keys, block.panels, top)
-    shapes = [text(10, 18, block.title, size=13, bold=True)] if block.title else []
+def strips(panels: Sequence[Panel], columns: int, title: str = "") -> Part:
+    """Panels that share the names at the left, with a title over all of them, where `columns` fit side by side."""
+    keys = merge_keys([list(panel.strips) for panel in panels])
+    top = HEAD + (HEADING if title else 0)
+    places, bottom = _places(keys, panels, top)
+    shapes = [text(10, 18, title, size=13, bold=True)] if title else []
     shapes += list(_names(places))
-    each = (width - NAMES - 6) / columns
-    single = all(len(lanes) == 1 for panel in block.panels for lanes in panel.strips.values())
-    for at, panel in enumerate(block.panels):
+    each = (WIDTH - NAMES - 6) / columns
+    single = all(len(lanes) == 1 for panel in panels for lanes in panel.strips.values())
+    for at, panel in enumerate(panels):
         left = NAMES + at * each
         right = left + each - GAP - (NUMBERS if panel.numbers else 0)
-        shapes += _Drawn(panel, places, (left, right), (top, bottom), 6.5 if single else 5.0).shapes()
+        shapes += _PanelDrawing(panel, places, (left, right), (top, bottom), 6.5 if single else 5.0).shapes()
     return Part(bottom + AXIS, shapes)
 
 
-def grid(panels: Sequence[Panel], columns: int, width: float = 760) -> list[Part]:
+def grid(panels: Sequence[Panel], columns: int) -> list[Part]:
     """Panels in rows of so many."""
-    return [strips(Block(panels[at : at + columns]), columns, width) for at in range(0, len(panels), columns)]
+    return [strips(panels[at : at + columns], columns) for at in range(0, len(panels), columns)]
 
 
-def merged(orders: Sequence[Sequence[Key]]) -> list[Key]:
+def merge_keys(orders: Sequence[Sequence[Key]]) -> list[Key]:
     """All keys, each after the one it follows in its own panel; those of a group together."""
     found: list[Key] = []
     for order in orders:
@@ -107,7 +99,7 @@ def _names(places: Mapping[Key, float]) -> Iterator[str]:
         yield text(NAMES - 12, y + 4, name, anchor="end")
 
 
-class _Drawn:
+class _PanelDrawing:
     """A panel with the places of its axes; `half`: of a strip's height, for its marks."""
 
     def __init__(
@@ -163,7 +155,7 @@ class _Drawn:
         if len(lane.values) > 1 and self.scale.holds(mean):
             x = self.scale(mean)
             yield line(x, y - self.half, x, y + self.half, colour=lane.style.colour, width=2.4, kind="mean")
-        if words := outside(lane.values, self.scale):
+        if words := describe_outliers(lane.values, self.scale):
             yield text(self.right - 2, y + 4, words, anchor="end", colour=lane.style.colour, size=11, halo=True)
 
 
@@ -171,7 +163,7 @@ def _all(lane: Lane) -> list[float]:
     return [*lane.values, *([] if lane.beside is None else [lane.beside])]
 
 
-def outside(values: Sequence[float], scale: Scale) -> str:
+def describe_outliers(values: Sequence[float], scale: Scale) -> str:
     """What is said of values beyond the ends of the axis; empty where there are none."""
     off = sorted(value for value in values if not scale.holds(value))
     if not off:
@@ -183,7 +175,7 @@ def outside(values: Sequence[float], scale: Scale) -> str:
     return f"off the axis: {words}"
 
 
-def near(values: Sequence[float], centre: float, share: float) -> tuple[float, float]:
+def choose_limits(values: Sequence[float], centre: float, share: float) -> tuple[float, float]:
     """Ends of an axis that holds those of the values that differ from the centre by no more than this share of it.
 
     It is at least half as wide as that, so that what hardly differs does not look as if it did. Where most of them

@@ -10,6 +10,8 @@ from xml.sax.saxutils import escape
 INK, PALE, GRID = "#222222", "#666666", "#e4e4e4"
 SIZE = 12
 """Of the letters, in pixels of a page that is shown as wide as it says."""
+WIDTH = 760.0
+"""Of a page, in pixels."""
 LETTERS = 126
 """In a line as long as the page is wide."""
 Shape = Literal["circle", "square", "diamond", "triangle"]
@@ -182,9 +184,9 @@ def heading(title: str, words: str) -> Part:
     return Part(36 + 16 * len(lines), [text(10, 22, title, size=15, bold=True), *below])
 
 
-def legend(styles: dict[str, Style], start: float = 10.0) -> Part:
+def legend(styles: dict[str, Style]) -> Part:
     """A mark and a name for each style, in one line."""
-    shapes, x = [], start
+    shapes, x = [], 10.0
     for name, style in styles.items():
         shapes += [mark(x + 5, 10, style), text(x + 14, 14, name)]
         x += 14 + 7 * len(name) + 16
@@ -208,3 +210,8 @@ def page(parts: Sequence[Part], width: float, title: str) -> str:
             "</svg>\n",
         ]
     )
+
+
+def figure(title: str, words: str, *parts: Part) -> str:
+    """A page of the usual width: what it shows and how it is read, above its parts."""
+    return page([heading(title, words), *parts], WIDTH, title)

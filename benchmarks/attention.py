@@ -194,16 +194,16 @@ def measure(case: Case, device: str, rounds: int) -> Row:
     cotangent = torch.randn_like(v)
     wanted = [q, k, v, *layer.parameters()]
 
-    def stepped(run: Run) -> Callable[[], Any]:
+    def make_step(run: Run) -> Callable[[], Any]:
         return lambda: torch.autograd.grad(run(), wanted, cotangent, allow_unused=True)
 
-    earlier = handed_on(layer, x, q, k, v) if case.carried else None
-    forms: dict[str, Callable[[], Any]] = {"ours": stepped(lambda: mixed(layer, x, q, k, v, earlier))}
+    earlier = make_carry(layer, x, q, k, v) if case.carried else None
+    forms: dict[str, Callable[[], Any]] = {"ours": make_step(lambda: mix(layer, x, q, k, v, earlier))}
     fits = 4 * max(case.literal_numbers, 3 * batch * case.groups * heads * tokens * tokens)
     if case.literal is not None and fits < (TOO_MUCH if device == "cuda" else LITTLE):
-        forms["literal"] = stepped(lambda: case.literal(layer, x, q, k, v))  # type: ignore[misc]
+        forms["literal"] = make_step(lambda: case.literal(layer, x, q, k, v))  # type: ignore[misc]
     forms["fused softmax"] = fused_softmax(case, layer, [*join_carried(q, k, earlier), v], cotangent)
-    found = {form: _timed(step, device, rounds) for form, step in forms.items()}
+    found = {form: _time(step, device, rounds) for form, step in forms.items()}
     row: Row = {
         "mechanism": case.name,
         "batch": batch * case.groups,
@@ -237,13 +237,13 @@ def fused_softmax(case: Case, layer: Any, parts: list[Tensor], cotangent: Tensor
     return step
 
 
-def handed_on(layer: Any, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+def make_carry(layer: Any, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
     """What a layer before would have handed on."""
     with torch.no_grad():
         return layer.mix(q.roll(1, 0), k.roll(1, 0), v, Inputs(x, carry=()))[1]
 
 
-def mixed(
+def mix(
     layer: nn.Module, x: Tensor, q: Tensor, k: Tensor, v: Tensor, carry: tuple[Tensor, ...] | None = None
 ) -> Tensor:
     """What the layer does between its projections."""
@@ -255,7 +255,7 @@ def mixed(
     return layer.combine(local, layer._across(q, k, v, None), x)  # type: ignore[operator]
 
 
-def _timed(step: Callable[[], Any], device: str, rounds: int) -> tuple[float, float | None]:
+def _time(step: Callable[[], Any], device: str, rounds: int) -> tuple[float, float | None]:
     """Median milliseconds, and MiB held beyond what lies there already."""
     gc.collect()
     if device == "cpu":
@@ -273,7 +273,7 @@ def _timed(step: Callable[[], Any], device: str, rounds: int) -> tuple[float, fl
     for _ in range(3):
         step()
     peak = (torch.cuda.max_memory_allocated() - before) / (1 << 20)
-    replay = _captured(step)
+    replay = _capture(step)
     times = []
     for _ in range(rounds):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -285,7 +285,7 @@ def _timed(step: Callable[[], Any], device: str, rounds: int) -> tuple[float, fl
     return statistics.median(times), peak
 
 
-def _captured(step: Callable[[], Any]) -> Callable[[], Any]:
+def _capture(step: Callable[[], Any]) -> Callable[[], Any]:
     """The step as a CUDA graph, or as it is where it can't be captured."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -308,8 +308,8 @@ def ceilings() -> str:
     side, numbers = 8192, 1 << 28
     a, b = torch.randn(2, side, side, device="cuda")
     here, there = torch.empty(2, numbers, device="cuda")
-    product, _ = _timed(lambda: a @ b, "cuda", 15)
-    copy, _ = _timed(lambda: there.copy_(here), "cuda", 15)
+    product, _ = _time(lambda: a @ b, "cuda", 15)
+    copy, _ = _time(lambda: there.copy_(here), "cuda", 15)
     operations, moved = 2 * side**3 / product * 1e3, 2 * 4 * numbers / copy * 1e3
     return f"ceilings: {operations / 1e12:.0f} TFLOP/s in a product of TF32, {moved / 1e12:.2f} TB/s in a copy"
 
@@ -320,15 +320,15 @@ def main() -> None:
     parser.add_argument("--only", help="mechanisms whose name starts so")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--out", type=Path)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = True
-    where = torch.cuda.get_device_name() if asked.device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    where = torch.cuda.get_device_name() if options.device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     rows = []
     for case in cases():
-        if (asked.device == "cpu" and not case.small) or not case.name.startswith(asked.only or ""):
+        if (options.device == "cpu" and not case.small) or not case.name.startswith(options.only or ""):
             continue
         try:
-            row = measure(case, asked.device, asked.rounds)
+            row = measure(case, options.device, options.rounds)
         except torch.OutOfMemoryError:
             print(f"{case.name} {case.size}: out of memory")
             continue
@@ -336,10 +336,9 @@ def main() -> None:
         show([row])
     print()
     show([{name: row[name] for name in row if name not in origin()} for row in rows])
-    if asked.device == "cuda":
+    if options.device == "cuda":
         print(ceilings())
-    if asked.out:
-        append(asked.out, rows)
+    append(options.out, rows)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ all arms.
 """
 
 import argparse
-import csv
 import statistics
 import time
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from _rows import Row, append, origin
+from _rows import Row, append, origin, read
 from rearview import attention
 from rearview.data.cases.padding import ChannelScaler, stretch_cases
 from rearview.data.io import ts
@@ -60,18 +59,16 @@ class Reader(nn.Module):
         return self.head(torch.relu(mixed).mean(1))
 
 
-def train_reader(tokens: Tensor, codes: Tensor, classes: int, mechanism: dict[str, object] | None, seed: int) -> Reader:
-    """A trained reader; the order of cases is the same for all arms."""
-    torch.manual_seed(seed)
-    reader = Reader(tokens.shape[-1], classes, mechanism)
+def train(network: nn.Module, tokens: Tensor, codes: Tensor, seed: int, epochs: int, rate: float) -> nn.Module:
+    """The network after all epochs; the order of cases is the same for all arms."""
     order = torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.AdamW(reader.parameters(), lr=RATE, weight_decay=DECAY)
-    for _ in range(EPOCHS):
-        for some in torch.randperm(len(tokens), generator=order).split(BATCH):
+    optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=DECAY)
+    for _ in range(epochs):
+        for batch in torch.randperm(len(tokens), generator=order).split(BATCH):
             optimiser.zero_grad()
-            nn.functional.cross_entropy(reader(tokens[some]), codes[some]).backward()
+            nn.functional.cross_entropy(network(tokens[batch]), codes[batch]).backward()
             optimiser.step()
-    return reader.eval()
+    return network.eval()
 
 
 def scale(learned: Tensor, held: Tensor) -> tuple[Tensor, Tensor]:
@@ -108,15 +105,16 @@ def measure(folder: Path, name: str, fold: int) -> list[Row]:
 
     for arm, features in (("linear, whole case", whole), ("linear, windows", tokens.flatten(1))):
         started = time.perf_counter()
-        known, asked = scale(features[learned], features[held])
+        known, new = scale(features[learned], features[held])
         ridge = fit_ridge(known, truth[learned], len(classes), inner).ridge
-        record(arm, ridge.decide(asked), time.perf_counter() - started, ridge.weights.numel())
-    known, asked = scale(tokens[learned], tokens[held])
+        record(arm, ridge.decide(new), time.perf_counter() - started, ridge.weights.numel())
+    known, new = scale(tokens[learned], tokens[held])
     for arm, mechanism in ARMS.items():
         started = time.perf_counter()
-        reader = train_reader(known, truth[learned], len(classes), mechanism, fold)
+        torch.manual_seed(fold)
+        reader = train(Reader(known.shape[-1], len(classes), mechanism), known, truth[learned], fold, EPOCHS, RATE)
         with torch.no_grad():
-            record(arm, reader(asked), time.perf_counter() - started, sum(p.numel() for p in reader.parameters()))
+            record(arm, reader(new), time.perf_counter() - started, sum(p.numel() for p in reader.parameters()))
     return rows
 
 
@@ -126,17 +124,15 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--out", type=Path, default=Path("results/attention_over_features.csv"))
     parser.add_argument("--sets", nargs="+", default=SETS)
-    asked = parser.parse_args()
-    rows: list[dict[str, str]] = []
-    if asked.out.exists():
-        rows = list(csv.DictReader(asked.out.read_text(encoding="utf-8").splitlines()))
-    done = {(row["dataset"], int(row["fold"])) for row in rows}
-    if asked.data_dir is not None:
-        for name in asked.sets:
+    options = parser.parse_args()
+    made = read(options.out) if options.out.exists() else []
+    done = {(row["dataset"], int(row["fold"])) for row in made}
+    if options.data_dir is not None:
+        for name in options.sets:
             for fold in range(3):
                 if (name, fold) not in done:
-                    append(asked.out, measure(asked.data_dir / "uea" / name, name, fold))
-    rows = list(csv.DictReader(asked.out.read_text(encoding="utf-8").splitlines()))
+                    append(options.out, measure(options.data_dir / "uea" / name, name, fold))
+    rows = read(options.out)
     sets = list(dict.fromkeys(row["dataset"] for row in rows))
     print(f"{'':22s}" + "".join(f"{name[:12]:>14s}" for name in sets) + "          mean")
     for arm in dict.fromkeys(row["arm"] for row in rows):

@@ -17,7 +17,6 @@ arms of a set, fold and seed; another seed draws other kernels and other first w
 """
 
 import argparse
-import csv
 import statistics
 import time
 from collections.abc import Mapping
@@ -27,8 +26,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from _rows import Row, append, origin
-from attention_over_features import scale
+from _rows import Row, append, origin, read
+from attention_over_features import DROPOUT, scale, train
 from rearview import attention
 from rearview.data.cases.padding import ChannelScaler, stretch_cases
 from rearview.data.io import ts
@@ -49,7 +48,7 @@ MECHANISMS: Mapping[str, Mapping[str, object]] = {
 }
 LINEAR, FIXED_GATES = "ridge", "gate: the same for every case"
 GROUPS, WIDTH, HEADS = 16, 16, 4
-EPOCHS, BATCH, RATE, DECAY, DROPOUT = 30, 16, 2e-3, 0.05, 0.3
+EPOCHS, RATE = 30, 2e-3
 
 
 class Groups(nn.Module):
@@ -109,18 +108,6 @@ class Gate(nn.Module):
         return self.head((2 * torch.sigmoid(opening)[..., None] * dropped).flatten(1))
 
 
-def train(network: nn.Module, tokens: Tensor, codes: Tensor, seed: int) -> nn.Module:
-    """The network after all epochs; the order of cases is the same for all arms."""
-    order = torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=DECAY)
-    for _ in range(EPOCHS):
-        for some in torch.randperm(len(tokens), generator=order).split(BATCH):
-            optimiser.zero_grad()
-            nn.functional.cross_entropy(network(tokens[some]), codes[some]).backward()
-            optimiser.step()
-    return network.eval()
-
-
 def tokens_of(hydra: Hydra, values: Tensor) -> Tensor:
     """[case, group, gains and counts]."""
     dilations, forms, groups, kernels, _ = hydra.weights.shape
@@ -139,7 +126,7 @@ def measure(folder: Path, name: str, fold: int, seed: int) -> list[Row]:
     hydra = Hydra.draw(cases.channels, values.shape[-1], GROUPS, np.random.default_rng([seed, fold]))
     truth, rows = torch.from_numpy(codes), []
     tokens = tokens_of(hydra, values)
-    known, asked = scale(tokens[learned].flatten(1), tokens[held].flatten(1))
+    known, new = scale(tokens[learned].flatten(1), tokens[held].flatten(1))
 
     def record(arm: str, answers: Tensor, parameters: int, began: tuple[float, float]) -> None:
         facts = {"dataset": name, "fold": fold, "seed": seed, "arm": arm, "cases": len(learned), "held": len(held)}
@@ -155,24 +142,23 @@ def measure(folder: Path, name: str, fold: int, seed: int) -> list[Row]:
     began = time.perf_counter(), time.process_time()
     inner = draw_folds(codes[learned], 10, np.random.default_rng(1))
     ridge = fit_ridge(known, truth[learned], len(classes), inner).ridge
-    record(LINEAR, ridge.decide(asked), ridge.weights.numel(), began)
-    known, asked = (part.view(-1, *tokens.shape[1:]) for part in (known, asked))
+    record(LINEAR, ridge.decide(new), ridge.weights.numel(), began)
+    known, new = (part.view(-1, *tokens.shape[1:]) for part in (known, new))
     size = *known.shape[1:], len(classes)
     arms = [(f"{kind.__name__.lower()}: {arm}", kind, one) for kind in (Mix, Gate) for arm, one in MECHANISMS.items()]
     for arm, kind, mechanism in [*arms, (FIXED_GATES, Gate, None)]:
         began = time.perf_counter(), time.process_time()
         torch.manual_seed(seed)
-        network = train(kind(*size, mechanism), known, truth[learned], seed)
+        network = train(kind(*size, mechanism), known, truth[learned], seed, EPOCHS, RATE)
         with torch.no_grad():
-            answers = network(asked)
+            answers = network(new)
         record(arm, answers, sum(one.numel() for one in network.parameters() if one.requires_grad), began)
     return rows
 
 
 def show(path: Path) -> None:
     """Means over folds and seeds, with the standard error over seeds of the mean over sets."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read(path)
     sets = list(dict.fromkeys(row["dataset"] for row in rows))
     seeds = list(dict.fromkeys(row["seed"] for row in rows))
     titles = (*(name[:12] for name in sets), "mean", "error", "parameters", "CPU s")
@@ -199,19 +185,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/attention_over_groups.csv"))
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
-    asked = parser.parse_args()
-    done: set[tuple[str, int, int]] = set()
-    if asked.out.exists():
-        with asked.out.open(encoding="utf-8", newline="") as file:
-            done = {(row["dataset"], int(row["fold"]), int(row["seed"])) for row in csv.DictReader(file)}
-    if asked.data_dir is not None:
-        for seed in asked.seeds:
-            for name in asked.sets:
+    options = parser.parse_args()
+    made = read(options.out) if options.out.exists() else []
+    done = {(row["dataset"], int(row["fold"]), int(row["seed"])) for row in made}
+    if options.data_dir is not None:
+        for seed in options.seeds:
+            for name in options.sets:
                 for fold in range(3):
                     if (name, fold, seed) not in done:
-                        append(asked.out, measure(asked.data_dir / "uea" / name, name, fold, seed))
+                        append(options.out, measure(options.data_dir / "uea" / name, name, fold, seed))
                         print(f"{name}, fold {fold}, seed {seed}", flush=True)
-    show(asked.out)
+    show(options.out)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,16 @@ its own, and all share the device.
 from pathlib import Path
 
 import _classification_table
-from _labelled import Part, options, sweep
+from _labelled import read_options, sweep
 
 PROTOCOLS = ("clean", "published:tslib")
 
 
 def main() -> None:
     """Run what is missing and show the tables beside TOA's."""
-    asked = options(__doc__, Path("results/classification.csv"))
-    sweep([Part("classification", protocol) for protocol in PROTOCOLS], asked)
-    show(asked.results)
+    options = read_options(__doc__, Path("results/classification.csv"))
+    sweep([("classification", protocol) for protocol in PROTOCOLS], options)
+    show(options.results)
 
 
 def show(results: Path) -> None:

@@ -76,19 +76,18 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.one:
-        print(json.dumps(measure(asked.one, asked.threads)))
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.one, options.threads)))
         return
-    files = [asked.data_dir / "uea" / name / f"{name}_TRAIN.ts" for name in asked.sets] if asked.data_dir else []
+    files = [options.data_dir / "uea" / name / f"{name}_TRAIN.ts" for name in options.sets] if options.data_dir else []
     rows = []
-    for what in (*map(str, asked.cases), *map(str, files)):
-        command = [sys.executable, __file__, "--one", what, "--threads", str(asked.threads)]
-        said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        rows.append({**json.loads(said.splitlines()[-1]), **origin()})
-        if asked.out:
-            append(asked.out, rows[-1:])
-    show([{name: row[name] for name in SHOWN} for row in rows])
+    for what in (*map(str, options.cases), *map(str, files)):
+        command = [sys.executable, __file__, "--one", what, "--threads", str(options.threads)]
+        output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        rows.append({**json.loads(output.splitlines()[-1]), **origin()})
+        append(options.out, rows[-1:])
+    show(rows, SHOWN)
 
 
 if __name__ == "__main__":

@@ -62,14 +62,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1))
     parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     rows = []
-    for seed in asked.seeds:
+    for seed in options.seeds:
         for name in SETS:
             rows += measure(name, seed)
-            if asked.out:
-                append(asked.out, rows[-2:])
-    show([{name: row[name] for name in SHOWN} for row in rows])
+            append(options.out, rows[-2:])
+    show(rows, SHOWN)
 
 
 if __name__ == "__main__":

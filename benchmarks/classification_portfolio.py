@@ -11,14 +11,13 @@ rows that are there are shown beside the archive's published accuracies.
 """
 
 import argparse
-import csv
 import statistics
 import time
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from _rows import Row, append, origin
+from _rows import Row, append, origin, read
 
 if TYPE_CHECKING:
     import numpy as np
@@ -150,10 +149,7 @@ def judge(likely: "NDArray[np.float64]", truth: "NDArray[np.int64]") -> Row:
 
 def show(path: Path) -> None:
     """Mean accuracies over seeds beside the published ones."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    with PUBLISHED.open(encoding="utf-8", newline="") as file:
-        published = {row["dataset"]: row for row in csv.DictReader(file)}
+    rows, published = read(path), {row["dataset"]: row for row in read(PUBLISHED)}
     columns = list(dict.fromkeys(row["arm"] for row in rows))
     theirs = [name for name in next(iter(published.values())) if name not in ("dataset", "file")]
     cells: dict[str, dict[str, float]] = defaultdict(dict)
@@ -180,18 +176,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/classification_vote.csv"))
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
-    asked = parser.parse_args()
-    done: set[tuple[str, int]] = set()
-    if asked.out.exists():
-        with asked.out.open(encoding="utf-8", newline="") as file:
-            done = {(row["dataset"], int(row["seed"])) for row in csv.DictReader(file)}
-    if asked.data_dir is not None:
-        for seed in asked.seeds:
-            for name in asked.sets:
+    options = parser.parse_args()
+    made = read(options.out) if options.out.exists() else []
+    done = {(row["dataset"], int(row["seed"])) for row in made}
+    if options.data_dir is not None:
+        for seed in options.seeds:
+            for name in options.sets:
                 if (name, seed) not in done:
-                    append(asked.out, measure(asked.data_dir / "uea" / name, name, seed))
+                    append(options.out, measure(options.data_dir / "uea" / name, name, seed))
                     print(f"{name}, seed {seed}", flush=True)
-    show(asked.out)
+    show(options.out)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ forecast both ways; no test task is looked at.
 """
 
 import argparse
-import csv
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from _rows import Row, append
 from _task_files import development_tasks
 from _tasks import QUANTILES, Floats, Task, score, seasonal_naive
 from gift import Forecaster, glance
@@ -34,7 +34,6 @@ SIZES: dict[str, object] = {
 }  # fmt: skip
 ALIGNED = ("electricity", "electricity_long", "traffic", "traffic_long", "solar", "solar_long")
 """Development tasks whose series share their clock."""
-Row = dict[str, object]
 
 
 def lead_and_follow(count: int, channels: int, length: int, generator: torch.Generator) -> prior.Sample:
@@ -72,18 +71,18 @@ def train_small(kind: str, seed: int, updates: int) -> Iterator[Row]:
 
 
 @torch.no_grad()
-def measure_loss(trainer: Trainer, pools: int = 4) -> float:
+def measure_loss(trainer: Trainer) -> float:
     """Mean loss of all channels but the first, on series of a seed of their own."""
     trainer.generator.manual_seed(1_000_003)
     losses = []
-    for cell, values, observed in (batch for _ in range(pools) for batch in trainer.batches()):
+    for cell, values, observed in (batch for _ in range(4) for batch in trainer.batches()):
         judged = observed.clone()
         judged[:, 0, 4 * cell.context :] = False
         losses.append(trainer.loss(values, judged, cell))
     return torch.stack(losses).mean().item()
 
 
-def together(network: Network, device: str) -> Forecaster:
+def forecast_together(network: Network, device: str) -> Forecaster:
     """Forecasts of a network, all series of a window in one pass."""
 
     def forecast(task: Task) -> Floats:
@@ -107,7 +106,10 @@ def compare_tasks(data: Path, folder: Path, device: str) -> Iterator[Row]:
         if task.name not in ALIGNED:
             continue
         naive = score(task, seasonal_naive(task))
-        for reading, forecaster in (("together", together(network, device)), ("apart", glance(network, device))):
+        for reading, forecaster in (
+            ("together", forecast_together(network, device)),
+            ("apart", glance(network, device)),
+        ):
             own = score(task, forecaster(task))
             yield {
                 "model": folder.name,
@@ -138,13 +140,7 @@ def main() -> None:
     for row in rows:
         row |= {"commit": code, "created": datetime.now(UTC).isoformat(timespec="seconds")}
         print(row, flush=True)
-        if options.out is not None:
-            new = not options.out.exists()
-            with options.out.open("a", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, list(row))
-                if new:
-                    writer.writeheader()
-                writer.writerow(row)
+        append(options.out, [row])
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ the others compile or are scored. Arms that the file holds are skipped.
 """
 
 import argparse
-import csv
 import math
 import multiprocessing
 import traceback
@@ -28,14 +27,14 @@ from pathlib import Path
 
 import torch
 
+from _rows import Row, append, read
 from _task_files import development_tasks
 from _tasks import relative
-from gift import glance, run
+from gift import glance, score_forecaster
 from rearview.bench.runs.provenance import commit, device_words
 from rearview.pretrained.training import TWO_GRAINS, Plan, Trainer
 from train_glance import parse_attention, parse_pairs
 
-Row = dict[str, object]
 TIMED = 96
 """Updates by which the two ways to run one are timed."""
 PATIENCE = 4.0
@@ -70,7 +69,7 @@ def list_rows(
     try:
         for row in measure(arm, comparison, alone):
             with writing:
-                append(comparison.out, row)
+                append(comparison.out, [row])
             print(row, flush=True)
     except Exception:
         print(f"{arm} failed:\n{traceback.format_exc()}", flush=True)
@@ -92,8 +91,10 @@ def measure(arm: str, comparison: Comparison, alone: AbstractContextManager[obje
                 continue
             network = trainer.anneal(max(1, round(comparison.share * trainer.step_count)))
         left.remove(mark)
-        scores, reference, _ = run(development_tasks(comparison.data), glance(network, comparison.device), quiet=True)
-        mase, crps = relative(scores, reference)
+        forecaster = glance(network, comparison.device)
+        scores = {task.name: score_forecaster(task, forecaster) for task in development_tasks(comparison.data)}
+        own, naive = ({name: pair[place] for name, pair in scores.items()} for place in (0, 1))
+        mase, crps = relative(own, naive)
         yield {
             "attention": arm,
             "seed": comparison.seed,
@@ -157,22 +158,12 @@ def choose_loop(arm: str, comparison: Comparison, alone: AbstractContextManager[
     return trainers[best], best
 
 
-def append(path: Path, row: Row) -> None:
-    new = not path.exists()
-    with path.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(row))
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
-
-
 def find_finished(path: Path, comparison: Comparison) -> set[tuple[str, int]]:
     """Arms and seeds whose last row the file holds, with these settings."""
     if not path.exists():
         return set()
     kind, settings = "time" if comparison.seconds else "updates", describe(comparison)
-    with path.open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["kind"] == kind and row["settings"] == settings]
+    rows = [row for row in read(path) if row["kind"] == kind and row["settings"] == settings]
     if not comparison.seconds:
         rows = [row for row in rows if int(row["updates"]) >= max(comparison.marks)]
     return {(row["attention"], int(row["seed"])) for row in rows}

@@ -9,18 +9,14 @@ which a single small network can't fill.
 
 from pathlib import Path
 
-from _labelled import Part, options, sweep
+from _labelled import read_options, sweep
 
-PARTS = (
-    Part("detection", "published:tslib"),
-    Part("detection", "clean"),
-    Part("detection-hidden", "clean"),
-)
+PARTS = (("detection", "published:tslib"), ("detection", "clean"), ("detection-hidden", "clean"))
 
 
 def main() -> None:
     """Run what is missing."""
-    sweep(PARTS, options(__doc__, Path("results/detection.csv")))
+    sweep(PARTS, read_options(__doc__, Path("results/detection.csv")))
 
 
 if __name__ == "__main__":

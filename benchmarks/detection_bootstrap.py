@@ -118,19 +118,19 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--draws", type=int, default=1_000)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    for name in asked.sets:
-        judge = Judge(asked.data_dir, name, "clean", 1)
+    for name in options.sets:
+        judge = Judge(options.data_dir, name, "clean", 1)
         arms = {
-            AUTO: [fit(judge, seed, default=True)[0][AUTO] for seed in range(asked.seeds)],
-            KMEANS: [plain(judge, KMEANS, seed) for seed in range(asked.seeds)],
+            AUTO: [fit(judge, seed, default=True)[0][AUTO] for seed in range(options.seeds)],
+            KMEANS: [plain(judge, KMEANS, seed) for seed in range(options.seeds)],
             PCA: [plain(judge, PCA, 0)],
         }
-        facts = {"dataset": name, "cut": "clean", "seeds": asked.seeds, "draws": asked.draws}
-        rows = [facts | row for group in ("all", "others") for row in compare(judge, arms, group, asked.draws)]
+        facts = {"dataset": name, "cut": "clean", "seeds": options.seeds, "draws": options.draws}
+        rows = [facts | row for group in ("all", "others") for row in compare(judge, arms, group, options.draws)]
         show(rows)
-        append(asked.out, [row | origin() for row in rows])
+        append(options.out, [row | origin() for row in rows])
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ NEW and its rows are put behind the others. Without --data-dir the rows that are
 """
 
 import argparse
-import csv
 import itertools
 import multiprocessing
 import statistics
@@ -36,7 +35,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from _rows import Row, append, origin
+from _rows import Row, append, origin, read
 from rearview.data.datasets.labelled_arrays import LabelledArrays
 
 SETS = ("ASD", "SMAP", "SMD19")
@@ -283,8 +282,7 @@ def _name(name: str, every: int) -> str:
 
 def show(path: Path, group: str) -> None:
     """Means over seeds; of rows for the same thing the last one in the file counts."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["entities"] == group]
+    rows = [row for row in read(path) if row["entities"] == group]
     latest = {(row["arm"], row["dataset"], row["cut"], row["seed"]): float(row["vus_pr"]) for row in rows}
     cells: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     for (arm, name, cut, _), value in latest.items():
@@ -308,21 +306,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--default", action="store_true", help="train the network only where the default has it")
     parser.add_argument("--workers", type=int, default=1, help="processes of one thread each")
-    asked = parser.parse_args()
-    done: set[tuple[str, ...]] = set()
-    if asked.out.exists():
-        with asked.out.open(encoding="utf-8", newline="") as file:
-            done = {(row["dataset"], row["cut"], row["seed"], row["arm"]) for row in csv.DictReader(file)}
-    if asked.data_dir is not None:
-        units = list_units(asked.sets, asked.cuts, asked.seeds, asked.every, asked.default)
+    options = parser.parse_args()
+    made = read(options.out) if options.out.exists() else []
+    done = {(row["dataset"], row["cut"], row["seed"], row["arm"]) for row in made}
+    if options.data_dir is not None:
+        units = list_units(options.sets, options.cuts, options.seeds, options.every, options.default)
         units = [unit for unit in units if unit.mark not in done]
-        with ProcessPoolExecutor(asked.workers, multiprocessing.get_context("spawn")) as pool:
-            waiting = {pool.submit(measure, unit, asked.data_dir): unit for unit in units}
+        with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
+            waiting = {pool.submit(measure, unit, options.data_dir): unit for unit in units}
             for ended in as_completed(waiting):
-                append(asked.out, ended.result())
+                append(options.out, ended.result())
                 print(*waiting[ended].mark, flush=True)
     for group in ("all", "others", "board"):
-        show(asked.out, group)
+        show(options.out, group)
 
 
 if __name__ == "__main__":

@@ -48,24 +48,25 @@ class Tally:
     """How a drill went."""
 
     tried: int = 0
-    last_resort: int = 0
+    last_resort: list[str] = field(default_factory=list)
+    """Sentences of last resort."""
     failures: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class Exit:
     """A process that came to its end."""
 
     code: int
     """Minus the number of a signal that killed it."""
-    said: str
+    output: str
     seconds: float
     """Of the processor: other work on the machine does not count."""
     most_bytes: int
 
     def problem(self) -> str | None:
         """What a process of a drill must not do; None: nothing of it."""
-        if "Traceback" in self.said or "panicked" in self.said:
+        if "Traceback" in self.output or "panicked" in self.output:
             return "a traceback"
         if self.seconds > MOST_SECONDS:
             return f"{self.seconds:.0f} seconds"
@@ -76,7 +77,7 @@ class Ended:
         return None
 
 
-def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = None) -> Ended:
+def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = None) -> Exit:
     """Run work in a process of its own whose output goes to a file; kill it when it hangs.
 
     `kill_after`: kill it after so many seconds of its processor, which other work on the machine does not change.
@@ -114,7 +115,14 @@ def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = N
         time.sleep(0.002)
     seconds = used.ru_utime + used.ru_stime
     code, most_bytes = os.waitstatus_to_exitcode(status), used.ru_maxrss * 1024
-    return Ended(code, log.read_text(errors="replace"), seconds, most_bytes)
+    return Exit(code, log.read_text(errors="replace"), seconds, most_bytes)
+
+
+def run_whole(work: Callable[[], int | None], log: Path) -> Exit:
+    """Run work in a process of its own, which must end well."""
+    ended = fork(work, log)
+    assert ended.code == 0, ended.output
+    return ended
 
 
 def _seconds_of(process: int, waited: float) -> float:
@@ -126,24 +134,10 @@ def _seconds_of(process: int, waited: float) -> float:
     return sum(int(one.split()[0]) for one in threads) / 1e9 if threads else waited
 
 
-# Kills
-
-
 SMALL = ["--device", "cpu", "--train", "epochs=2"]
+DLINEAR = ["--model", "dlinear", "--lookback", "14"]
 TRIES: dict[str, list[str]] = {
-    "forecast": [
-        "forecast",
-        "x.csv",
-        "--horizon",
-        "3",
-        "--model",
-        "dlinear",
-        "--lookback",
-        "14",
-        "--windows",
-        "1",
-        *SMALL,
-    ],
+    "forecast": ["forecast", "x.csv", "--horizon", "3", *DLINEAR, "--windows", "1", *SMALL],
     "detect": ["detect", "x.csv", "--lookback", "8", *SMALL],
     "classify": ["classify", "x.ts", "x.ts", "--set", "width=8,heads=1,depth=1", *SMALL],
     "sweep": ["bench", "--dataset", "x.csv", "--model", "dlinear,mlp", "--lookback", "14", "--horizon", "3", *SMALL],
@@ -161,14 +155,11 @@ def kills(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     for name in RESULTS:
         states[name] = []
         for number in (1, 2):
-            asked = [*TRIES[name], "--seed", str(number), "--out", f"{name}{number}"]
-            ended = fork(lambda asked=asked: command_line(asked), Path("log"))  # type: ignore[misc]
-            assert ended.code == 0, ended.said
+            words = [*TRIES[name], "--seed", str(number), "--out", f"{name}{number}"]
+            lengths[name] = run_whole(lambda words=words: command_line(words), Path("log")).seconds  # type: ignore[misc]
             states[name].append(_state(Path(f"{name}{number}"), name))
-            lengths[name] = ended.seconds
-    ended = fork(lambda: command_line([*TRIES["sweep"], "--seed", "1", "--results", "sweep.csv"]), Path("log"))
-    assert ended.code == 0, ended.said
-    lengths["sweep"] = ended.seconds
+    words = [*TRIES["sweep"], "--seed", "1", "--results", "sweep.csv"]
+    lengths["sweep"] = run_whole(lambda: command_line(words), Path("log")).seconds
     for number in rounds:
         draw = random.Random(f"{seed} kills {number}")
         name = [*TRIES][number % len(TRIES)]
@@ -184,7 +175,7 @@ def kills(rounds: Iterator[int], seed: int, work: Path) -> Tally:
 
 
 def _write_inputs(seed: int) -> None:
-    Path("x.csv").write_bytes(_mutants.joined(_mutants.wide_rows(random.Random(seed))))
+    Path("x.csv").write_bytes(_mutants.to_csv(_mutants.wide_rows(random.Random(seed))))
     good = random.Random(0)
     lines = [",".join(f"{good.random():.3f}" for _ in range(12)) + ":" + "ab"[case % 2] for case in range(24)]
     Path("x.ts").write_text("@problemName x\n@univariate true\n@classLabel true a b\n@data\n" + "\n".join(lines) + "\n")
@@ -196,7 +187,7 @@ def import_ahead() -> None:
 
     def run() -> int:
         codes = [
-            command_line([*asked, "--results" if name == "sweep" else "--out", name]) for name, asked in TRIES.items()
+            command_line([*words, "--results" if name == "sweep" else "--out", name]) for name, words in TRIES.items()
         ]
         Path("modules").write_text("\n".join(sys.modules))
         return max(codes)
@@ -204,8 +195,7 @@ def import_ahead() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         _write_inputs(0)
-        ended = fork(run, Path("log"))
-        assert ended.code == 0, ended.said
+        run_whole(run, Path("log"))
         for name in Path("modules").read_text().splitlines():
             with contextlib.suppress(Exception):  # some are no modules that can be named
                 importlib.import_module(name)
@@ -230,18 +220,18 @@ def _kill_run(draw: random.Random, name: str, states: list[Any], length: float) 
         shutil.copytree(f"{name}1", out)
     before = _state(out, name)
     other = 2 if before == states[0] else 1
-    asked = [*TRIES[name], "--seed", str(other), "--out", str(out)]
+    words = [*TRIES[name], "--seed", str(other), "--out", str(out)]
     # The files of a run are put in place at its end, so half of the kills fall there.
     late = draw.random() < 0.5
     for _ in range(9):
         moment = draw.uniform(0.8, 1) * length if late else draw.uniform(0, length)
-        ended = fork(lambda moment=moment: command_line(asked), Path("log"), kill_after=moment)  # type: ignore[misc]
+        ended = fork(lambda moment=moment: command_line(words), Path("log"), kill_after=moment)  # type: ignore[misc]
         if ended.code < 0:
             break
         # It was done before: no kill. The same run again, over itself, until one hits it.
         length = ended.seconds
     else:
-        return f"it was never hit: {ended.said[-300:]}"
+        return f"it was never hit: {ended.output[-300:]}"
     try:
         after = _state(out, name)
     except Exception as problem:
@@ -257,14 +247,14 @@ def _kill_sweep(draw: random.Random, results: Path, length: float) -> str | None
     """A sweep that is killed and made again over the rows of an older one: those stay, each new one is there once."""
     shutil.copy("sweep.csv", results)
     older = results.read_text().splitlines()
-    asked = [*TRIES["sweep"], "--seed", "2", "--results", str(results)]
+    words = [*TRIES["sweep"], "--seed", "2", "--results", str(results)]
     for _ in range(2):
         moment = draw.uniform(0, length)
-        fork(lambda moment=moment: command_line(asked), Path("log"), kill_after=moment)  # type: ignore[misc]
+        fork(lambda moment=moment: command_line(words), Path("log"), kill_after=moment)  # type: ignore[misc]
     killed = results.read_text().splitlines()
-    ended = fork(lambda: command_line(asked), Path("log"))
+    ended = fork(lambda: command_line(words), Path("log"))
     if ended.code:
-        return ended.said[-300:]
+        return ended.output[-300:]
     rows = results.read_text().splitlines()
     # Of a row that was being written when its process was killed, a part may be there, which goes again.
     kept = [row for row in killed if row in rows]
@@ -275,15 +265,11 @@ def _kill_sweep(draw: random.Random, results: Path, length: float) -> str | None
     return None
 
 
-# Writers
-
-
 def writers(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     """Four processes save to one folder and one reads it, round after round: it loads at all times."""
     tally, stop = Tally(), work / "stop"
     for number in range(4):
-        ended = fork(lambda number=number: _fit(seed + number, work / f"model{number}"), work / "log")  # type: ignore[misc]
-        assert ended.code == 0, ended.said
+        run_whole(lambda number=number: _fit(seed + number, work / f"model{number}"), work / "log")  # type: ignore[misc]
     count = len([*rounds])
 
     def write(number: int) -> None:
@@ -353,22 +339,19 @@ def _sum(folder: Path) -> float:
     return float(sum(tensor.double().sum() for tensor in network.state_dict().values()))
 
 
-# Inputs and models
-
-
 def inputs(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     """Mutated CSV, parquet, ts, npz and gz files and odd options: a result or a sentence, in time and memory."""
     tally = Tally()
     for number in rounds:
         folder = work / f"{number}"
         folder.mkdir()
-        asked = _mutants.input_command(random.Random(f"{seed} inputs {number}"), folder)
+        words = _mutants.input_command(random.Random(f"{seed} inputs {number}"), folder)
         others = {
             path: path.read_bytes() for path in (folder / "x.csv", folder / "out" / _mutants.MINE) if path.exists()
         }
-        ended = fork(lambda asked=asked: command_line(asked), folder / "log")  # type: ignore[misc]
+        ended = fork(lambda words=words: command_line(words), folder / "log")  # type: ignore[misc]
         lost = [path.name for path, content in others.items() if not path.exists() or path.read_bytes() != content]
-        _judge(tally, number, ended, " ".join(asked[:2]), folder, f"{lost[0]} is lost" if lost else None)
+        _judge(tally, number, ended, " ".join(words[:2]), folder, f"{lost[0]} is lost" if lost else None)
     return tally
 
 
@@ -379,8 +362,7 @@ SAVED = ("forecaster", "glance", "ensemble", "effects", "detector", "detectors",
 def models(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     """Mutated model folders, many with checksums in order: they load and answer, or are refused in a sentence."""
     tally = Tally()
-    ended = fork(lambda: _fit_each(work), work / "log")
-    assert ended.code == 0, ended.said
+    run_whole(lambda: _fit_each(work), work / "log")
     for number in rounds:
         draw, folder = random.Random(f"{seed} models {number}"), work / f"{number}"
         kind = SAVED[number % len(SAVED)]
@@ -434,7 +416,7 @@ def _use(kind: str, folder: Path) -> int:
     return 0
 
 
-def _judge(tally: Tally, number: int, ended: Ended, what: str, folder: Path, problem: str | None = None) -> None:
+def _judge(tally: Tally, number: int, ended: Exit, what: str, folder: Path, problem: str | None = None) -> None:
     """Count a process that had this problem or none; a folder of one that did nothing wrong goes."""
     tally.tried += 1
     problem = problem or ended.problem()
@@ -448,20 +430,12 @@ def _judge(tally: Tally, number: int, ended: Ended, what: str, folder: Path, pro
             }
             if {"inf", "-inf", "NaN", "nan"} & cells:
                 problem = "a forecast that is not finite"
-    if LAST_RESORT in ended.said:
-        tally.last_resort += 1
-        if KEEP_LAST_RESORT:
-            sys.stderr.write(f"round {number}, {what}: {ended.said.strip().splitlines()[-1][-400:]}\n")
+    if LAST_RESORT in ended.output:
+        tally.last_resort.append(f"round {number}, {what}: {ended.output.strip().splitlines()[-1][-400:]}")
     if problem is not None:
-        tally.failures.append(f"round {number}, {what}: {problem}: {' '.join(ended.said.split())[-300:]}")
+        tally.failures.append(f"round {number}, {what}: {problem}: {' '.join(ended.output.split())[-300:]}")
     elif folder.exists():
         shutil.rmtree(folder)
-
-
-KEEP_LAST_RESORT = False
-
-
-# Pages
 
 
 PAYLOADS = (
@@ -506,17 +480,17 @@ def _write_pages(name: str, work: Path) -> dict[str, list[tuple[str, tuple[str, 
     work.mkdir()
     quoted, file = '"' + name.replace('"', '""') + '"', "./" + name.replace("/", "_")
     rows = _mutants.wide_rows(random.Random(0))
-    (work / f"{file}.csv").write_bytes(_mutants.joined([["date", quoted, "b"], *rows[1:]]))
+    (work / f"{file}.csv").write_bytes(_mutants.to_csv([["date", quoted, "b"], *rows[1:]]))
     rows = _mutants.long_rows(random.Random(0))
     (work / f"{file} long.csv").write_bytes(
-        _mutants.joined([rows[0], *([quoted if row[0] == "n" else row[0], *row[1:]] for row in rows[1:])])
+        _mutants.to_csv([rows[0], *([quoted if row[0] == "n" else row[0], *row[1:]] for row in rows[1:])])
     )
     cases = [
         [f"{case}", f"{step}", f"{np.sin(step + case):.3f}", quoted if case % 2 else "other"]
         for case in range(12)
         for step in range(9)
     ]
-    (work / f"{file} cases.csv").write_bytes(_mutants.joined([["case", "time", "x", "label"], *cases]))
+    (work / f"{file} cases.csv").write_bytes(_mutants.to_csv([["case", "time", "x", "label"], *cases]))
     wide, long, labelled = f"{file}.csv", f"{file} long.csv", f"{file} cases.csv"
     cpu, short = ["--device", "cpu"], ["--train", "epochs=1"]
     network = ["--horizon", "3", "--windows", "1", "--model", "dlinear", *cpu, *short]
@@ -533,22 +507,21 @@ def _write_pages(name: str, work: Path) -> dict[str, list[tuple[str, tuple[str, 
         "classification by a model": ["classify", *as_cases, "--model", "out6"],
         "results": ["report", "rows.csv"],
     }  # fmt: skip
-    asked = ["bench", "--dataset", wide, "--model", "dlinear,mlp", "--lookback", "14", "--horizon", "3", *cpu, *short]
-    ended = fork(lambda: _within(work, [*asked, "--results", "rows.csv"]), work / "log")
-    assert ended.code == 0, ended.said
+    bench = ["bench", "--dataset", wide, "--model", "dlinear,mlp", "--lookback", "14", "--horizon", "3", *cpu, *short]
+    run_whole(lambda: _within(work, [*bench, "--results", "rows.csv"]), work / "log")
     outlines = {}
     for number, (page, words) in enumerate(commands.items()):
         place = work / f"out{number}"
         ended = fork(lambda words=words, place=place: _within(work, [*words, "--out", str(place)]), work / "log")  # type: ignore[misc]
         outline = Outline()
         outline.feed((place / "report.html").read_text() if ended.code == 0 else "")
-        outlines[page] = outline.parts or [(ended.said[-300:], ())]
+        outlines[page] = outline.parts or [(ended.output[-300:], ())]
     return outlines
 
 
-def _within(folder: Path, asked: list[str]) -> int:
+def _within(folder: Path, words: list[str]) -> int:
     os.chdir(folder)
-    return command_line(asked)
+    return command_line(words)
 
 
 DRILLS: dict[str, Callable[[Iterator[int], int, Path], Tally]] = {
@@ -574,7 +547,6 @@ def until(end: float, rounds: Iterable[int]) -> Iterator[int]:
 
 
 def main() -> int:
-    global KEEP_LAST_RESORT
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("drill", nargs="*", choices=[*DRILLS, []], help="default: all")
     parser.add_argument("--rounds", type=int, help="default: as many as make drills makes")
@@ -585,31 +557,35 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="an empty folder for the files of failed rounds")
     parser.add_argument("--out", type=Path, help="CSV that a row for each drill is added to")
     parser.add_argument("--last-resort", action="store_true", help="show sentences of last resort")
-    asked = parser.parse_args()
-    KEEP_LAST_RESORT = asked.last_resort
+    options = parser.parse_args()
     torch.set_num_threads(1)
     home = Path.cwd()
     print(f"{'drill':8} {'tried':>6} {'failed':>6} {'last resort':>11} {'seconds':>8}", flush=True)
     failed = 0
     import_ahead()
-    for name in asked.drill or DRILLS:
+    for name in options.drill or DRILLS:
         work = Path(tempfile.mkdtemp(prefix=f"drill-{name}-"))
         started = time.monotonic()
-        count = asked.rounds or ROUNDS[name]
-        rounds = until(started + asked.seconds, range(asked.first, count) if asked.only is None else [asked.only])
-        tally = DRILLS[name](rounds, asked.seed, work)
+        count = options.rounds or ROUNDS[name]
+        rounds = until(
+            started + options.seconds, range(options.first, count) if options.only is None else [options.only]
+        )
+        tally = DRILLS[name](rounds, options.seed, work)
         os.chdir(home)
         seconds = time.monotonic() - started
-        print(f"{name:8} {tally.tried:6} {len(tally.failures):6} {tally.last_resort:11} {seconds:8.1f}", flush=True)
-        if asked.out:
-            counts = {"tried": tally.tried, "failed": len(tally.failures), "last_resort": tally.last_resort}
-            rounds_of = {"seed": asked.seed, "first_round": asked.first, "seconds": round(seconds)}
-            append(home / asked.out, [{"drill": name, **counts, **rounds_of, **origin()}])
+        counts = {"tried": tally.tried, "failed": len(tally.failures), "last_resort": len(tally.last_resort)}
+        tried, lost, unforeseen = counts.values()
+        print(f"{name:8} {tried:6} {lost:6} {unforeseen:11} {seconds:8.1f}", flush=True)
+        if options.last_resort:
+            sys.stderr.writelines(f"{sentence}\n" for sentence in tally.last_resort)
+        if options.out:
+            rounds_of = {"seed": options.seed, "first_round": options.first, "seconds": round(seconds)}
+            append(home / options.out, [{"drill": name, **counts, **rounds_of, **origin()}])
         for failure in tally.failures:
             print(f"    {failure}", flush=True)
         failed += len(tally.failures)
-        if asked.keep and tally.failures:
-            shutil.copytree(work, asked.keep / name, dirs_exist_ok=True)
+        if options.keep and tally.failures:
+            shutil.copytree(work, options.keep / name, dirs_exist_ok=True)
         shutil.rmtree(work, ignore_errors=True)
     return 1 if failed else 0
 

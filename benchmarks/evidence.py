@@ -38,23 +38,21 @@ class Line:
     """Of a run while eight share the GPU."""
 
 
-def _bench(words: str, attentions: str, seeds: int = 3) -> str:
-    return f'bench {words} --seeds {seeds} --attention "{attentions}"'
-
-
-def _at_rates(words: str, attentions: str, train: str) -> tuple[str, ...]:
-    rates = ("1e-4", "3e-4", "1e-3")
-    return tuple(_bench(f"{words} --train {train},learning_rate={rate}", attentions) for rate in rates)
+def _bench(words: str, attentions: str) -> str:
+    return f'bench {words} --seeds 3 --attention "{attentions}"'
 
 
 LINES = {
     "patchtst-rates": Line(
         "PatchTST at the rate that validation chooses: controls, and TOA's relu and gated in the form that trains",
         "mechanisms_rates.csv",
-        _at_rates(
-            "--dataset ETTh1,ETTh2 --model patchtst --lookback 336 --horizon 96",
-            f"{TRAINED_TOA}; {CONTROLS}",
-            "epochs=30,patience=None",
+        tuple(
+            _bench(
+                "--dataset ETTh1,ETTh2 --model patchtst --lookback 336 --horizon 96 "
+                f"--train epochs=30,patience=None,learning_rate={rate}",
+                f"{TRAINED_TOA}; {CONTROLS}",
+            )
+            for rate in ("1e-4", "3e-4", "1e-3")
         ),
         50,
     ),
@@ -168,21 +166,22 @@ LINES = {
 
 def main() -> None:
     """Show what is missing, or make it."""
-    asked = _arguments()
-    names = list(LINES) if "all" in asked.run else asked.run
+    options = _arguments()
+    names = list(LINES) if "all" in options.run else options.run
     if not names:
-        show_plan(asked.out, asked.device)
+        show_plan(options.out, options.device)
         return
-    until = time.monotonic() + asked.seconds
+    until = time.monotonic() + options.seconds
     for name in names:
         for command in LINES[name].commands:
             left = until - time.monotonic()
             if left < 1:
                 print(f"{name}: time is up; call again to go on.", flush=True)
                 return
-            extra = ["--workers", str(asked.workers), "--seconds", f"{left:.0f}"]
+            extra = ["--workers", str(options.workers), "--seconds", f"{left:.0f}"]
             print(f"{name}: {command}", flush=True)
-            call(LINES[name], command, asked.out, asked.device, extra)
+            if code := call(LINES[name], command, options.out, options.device, extra):
+                raise SystemExit(code)
 
 
 def show_plan(out: Path, device: str) -> None:

@@ -40,23 +40,23 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=HOME / "results", help="folder with the rows")
     parser.add_argument("--out", type=Path, default=HOME / "docs" / "figures", help="folder for the figures")
     parser.add_argument("--only", action="append", choices=list(FIGURES), help="may be given more than once")
-    asked = parser.parse_args()
-    for sentence in drawn(asked.results, asked.out, asked.only or list(FIGURES)):
+    options = parser.parse_args()
+    for sentence in draw_figures(options.results, options.out, options.only or list(FIGURES)):
         print(sentence)
 
 
-def drawn(results: Path, out: Path, names: Sequence[str]) -> list[str]:
+def draw_figures(results: Path, out: Path, names: Sequence[str]) -> list[str]:
     """Write the figures into a folder; what became of each, in a sentence."""
     out.mkdir(parents=True, exist_ok=True)
-    said = []
+    sentences = []
     for name in names:
         place = out / f"{name}.svg"
         try:
             place.write_text(FIGURES[name](results), encoding="utf-8")
-            said.append(f"{place} is drawn.")
+            sentences.append(f"{place} is drawn.")
         except Missing as problem:
-            said.append(f"{place.name} is left out: {problem}.")
-    return said
+            sentences.append(f"{place.name} is left out: {problem}.")
+    return sentences
 
 
 if __name__ == "__main__":

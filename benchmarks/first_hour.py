@@ -90,8 +90,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="", help="numbers of tasks, by commas")
     parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
-    asked = parser.parse_args()
-    wanted = {int(number) for number in asked.only.split(",") if number} or {*range(1, len(TASKS) + 1)}
+    options = parser.parse_args()
+    wanted = {int(number) for number in options.only.split(",") if number} or {*range(1, len(TASKS) + 1)}
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -112,8 +112,7 @@ def main() -> None:
                 }
             )
             show(rows[-1:])
-    if asked.out:
-        append(asked.out, [{**row, **origin()} for row in rows])
+    append(options.out, [{**row, **origin()} for row in rows])
     if not all(row["done"] for row in rows):
         sys.exit("Not every task was done.")
 

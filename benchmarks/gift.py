@@ -15,7 +15,6 @@ are for finished candidates, and `--out` keeps a row of every look at them, task
 """
 
 import argparse
-import csv
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
@@ -26,6 +25,7 @@ import numpy as np
 import torch
 
 import tasks as practical
+from _rows import read
 from _task_files import KINDS
 from _tasks import QUANTILES, Floats, Scores, Task, score, seasonal_naive
 from rearview.bench.runs.provenance import commit
@@ -79,34 +79,19 @@ def add_windows(task: Task, times: int) -> Task:
     return replace(task, windows=times * task.windows, series=series) if times > 1 and series else task
 
 
-def run(
-    tasks: Iterator[Task], forecaster: Forecaster, quiet: bool = False
-) -> tuple[dict[str, Scores], dict[str, Scores], dict[str, float]]:
-    """Scores of a forecaster and of the reference, and the seconds that the forecasts of each task took."""
-    scores, reference, seconds = {}, {}, {}
-    for task in tasks:
-        started = time.perf_counter()
-        forecast = forecaster(task)
-        seconds[task.name] = time.perf_counter() - started
-        scores[task.name], reference[task.name] = score(task, forecast), score(task, seasonal_naive(task))
-        own, naive = scores[task.name], reference[task.name]
-        if quiet:
-            continue
-        print(
-            f"{task.name:24s} MASE {own.mase:7.3f} ({own.mase / naive.mase:.3f})  CRPS {own.crps:.4f} "
-            f"({own.crps / naive.crps:.3f})  80 % cover {own.coverage:.2f}  {seconds[task.name]:.2f} s",
-            flush=True,
-        )
-    return scores, reference, seconds
+def score_forecaster(task: Task, forecaster: Forecaster) -> tuple[Scores, Scores, float]:
+    """Scores of a forecaster and of the reference on a task, and the seconds that its forecasts took."""
+    started = time.perf_counter()
+    forecast = forecaster(task)
+    seconds = time.perf_counter() - started
+    return score(task, forecast), score(task, seasonal_naive(task)), seconds
 
 
 def show_published(mase: float, crps: float) -> None:
     """Our line among the published ones, the best CRPS first."""
-    with PUBLISHED.open(encoding="utf-8") as file:
-        rows = [
-            (row["model"], row["parameters_millions"], float(row["mase"]), float(row["crps"]))
-            for row in csv.DictReader(file)
-        ]
+    rows = [
+        (row["model"], row["parameters_millions"], float(row["mase"]), float(row["crps"])) for row in read(PUBLISHED)
+    ]
     rows.append(("ours", "", mase, crps))
     for name, parameters, one, other in sorted(rows, key=lambda row: row[3]):
         print(f"{name:32s} {parameters:>8s}  MASE {one:.3f}  CRPS {other:.3f}")
@@ -133,7 +118,7 @@ def main() -> None:
     name, forecaster = options.name or "seasonal_naive", seasonal_naive
     if options.auto is not None:
         name = options.name or "auto"
-        forecaster = practical.fitted("auto", False, options.auto, options.device)
+        forecaster = practical.fit_arm("auto", False, options.auto, options.device)
     elif options.weights is not None:
         name = options.name or options.weights.name
         shipped = str(options.weights) == "shipped"
@@ -141,23 +126,27 @@ def main() -> None:
         forecaster = glance(network.to(options.device), options.device)
     rows: dict[str, dict[str, object]] = {}
     if options.resume and options.out is not None and options.out.exists():
-        with options.out.open(encoding="utf-8") as file:
-            held = [row for row in csv.DictReader(file) if (row["model"], row["tasks"]) == (name, options.tasks)]
-        rows = {row["task"]: dict(row) for row in held}
+        alike = [row for row in read(options.out) if (row["model"], row["tasks"]) == (name, options.tasks)]
+        rows = {row["task"]: dict(row) for row in alike}
     wanted = set(filter(None, options.only.split(",")))
     for task in KINDS[options.tasks](options.data_dir):
         if task.name in rows or (wanted and task.name not in wanted):
             continue
         task = add_windows(task, options.more)
-        scores, reference, seconds = run(iter([task]), forecaster)
+        own, naive, seconds = score_forecaster(task, forecaster)
+        print(
+            f"{task.name:24s} MASE {own.mase:7.3f} ({own.mase / naive.mase:.3f})  CRPS {own.crps:.4f} "
+            f"({own.crps / naive.crps:.3f})  80 % cover {own.coverage:.2f}  {seconds:.2f} s",
+            flush=True,
+        )
         rows[task.name] = {
             "model": name,
             "tasks": options.tasks,
             "task": task.name,
-            **asdict(scores[task.name]),
-            "naive_mase": reference[task.name].mase,
-            "naive_crps": reference[task.name].crps,
-            "seconds": round(seconds[task.name], 3),
+            **asdict(own),
+            "naive_mase": naive.mase,
+            "naive_crps": naive.crps,
+            "seconds": round(seconds, 3),
             "commit": commit(),
             "device": options.device,
             "clock": options.clock,

@@ -26,10 +26,13 @@ SHOWN = ("command", "seconds", "ratio", "imports_torch", "wanted_seconds")
 
 
 def main() -> None:
-    asked = _arguments()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
+    options = parser.parse_args()
     for words in COMMANDS.values():
         _seconds(words)  # once unmeasured: the first start also compiles modules and fills the disk's cache
-    taken = [{name: _seconds(words) for name, words in COMMANDS.items()} for _ in range(asked.rounds)]
+    taken = [{name: _seconds(words) for name, words in COMMANDS.items()} for _ in range(options.rounds)]
     rows = [
         {
             "command": name,
@@ -37,21 +40,13 @@ def main() -> None:
             "ratio": statistics.median(times[name] / times[NOTHING] for times in taken),
             "imports_torch": "torch" in _modules(words),
             "wanted_seconds": None if name == NOTHING else WANTED,
-            "rounds": asked.rounds,
+            "rounds": options.rounds,
             **origin(),
         }
         for name, words in COMMANDS.items()
     ]
-    show([{name: row[name] for name in SHOWN} for row in rows])
-    if asked.out:
-        append(asked.out, rows)
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
-    return parser.parse_args()
+    show(rows, SHOWN)
+    append(options.out, rows)
 
 
 def _seconds(words: list[str]) -> float:

@@ -99,9 +99,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("tests/golden/features_aeon_drawn.npz"))
     parser.add_argument("--check", action="store_true")
-    asked = parser.parse_args()
-    if asked.check:
-        check(asked.out.with_name("features_aeon.npz"))
+    options = parser.parse_args()
+    if options.check:
+        check(options.out.with_name("features_aeon.npz"))
         return
     random = np.random.default_rng(11)
     arrays: Arrays = {f"{steps}_{name}": array for steps in STEPS for name, array in draw(steps, random).items()}
@@ -111,7 +111,7 @@ def main() -> None:
         "file": "aeon/transformations/collection/convolution_based/; aeon/distances/elastic/_dtw.py",
         "note": f"kernels of {BIASES} biases fitted to one case; MultiRocket's features are those of the series alone",
     }
-    np.savez_compressed(asked.out, **arrays, **warp(random), config=np.array(json.dumps(config)))
+    np.savez_compressed(options.out, **arrays, **warp(random), config=np.array(json.dumps(config)))
 
 
 if __name__ == "__main__":

@@ -109,20 +109,20 @@ def main() -> None:
     parser.add_argument("--patients", type=int, default=len(GROUPS) * OF_GROUP)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=1)
-    asked = parser.parse_args()
-    if asked.out.is_dir():
-        parser.error(f"--out {asked.out} is a folder; name a file in it.")
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    names = [f"{group}#{number:03d}" for group in GROUPS for number in range(1, OF_GROUP + 1)][: asked.patients]
-    with ProcessPoolExecutor(asked.workers) as pool:
-        columns = list(pool.map(partial(simulate, days=asked.days, seed=asked.seed), names))
-    with asked.out.open("w", encoding="utf-8", newline="") as file:
+    options = parser.parse_args()
+    if options.out.is_dir():
+        parser.error(f"--out {options.out} is a folder; name a file in it.")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    names = [f"{group}#{number:03d}" for group in GROUPS for number in range(1, OF_GROUP + 1)][: options.patients]
+    with ProcessPoolExecutor(options.workers) as pool:
+        columns = list(pool.map(partial(simulate, days=options.days, seed=options.seed), names))
+    with options.out.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["date", *names])
         for row, cells in enumerate(zip(*columns, strict=True)):
             stamp = START + timedelta(minutes=MINUTES * row)
             writer.writerow([stamp.isoformat(sep=" "), *(f"{cell:.3f}" for cell in cells)])
-    print(f"Written to {asked.out}: {len(columns[0]):,} rows of {len(names)} patients")
+    print(f"Written to {options.out}: {len(columns[0]):,} rows of {len(names)} patients")
 
 
 if __name__ == "__main__":

@@ -29,20 +29,19 @@ def main() -> None:
     parser.add_argument("--file", action="append", choices=list(FILES), help="may be given more than once")
     parser.add_argument("--way", action="append", choices=list(WAYS), help="may be given more than once")
     parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for kind in asked.file or FILES:
+        for kind in options.file or FILES:
             series, rows = FILES[kind]
             path = write_file(folder / f"{kind}.csv", series, rows, long=kind != "wide")
-            for way in asked.way or WAYS:
+            for way in options.way or WAYS:
                 words = ["forecast", str(path), "--horizon", "7", "--device", "cpu", *WAYS[way]]
                 measured = measure([*words, "--out", str(folder / f"{kind}-{way}")])
                 sizes = {"series": series, "rows": rows, "cells": series * rows}
                 row = {"file": kind, "way": way, **sizes, **measured, "wanted_gib": WANTED_GIB, **origin()}
-                show([{column: row[column] for column in SHOWN}])
-                if asked.out:
-                    append(asked.out, [row])
+                show([row], SHOWN)
+                append(options.out, [row])
 
 
 def write_file(path: Path, series: int, rows: int, *, long: bool) -> Path:

@@ -29,100 +29,105 @@ SHOWN = ("model", "peak_mib", "idle_mib", "array_mib", "beyond_mib", "wanted_mib
 
 
 def main() -> None:
-    asked = _arguments()
-    if asked.part:
-        PARTS[asked.part](asked)
-    else:
-        _compare(asked)
-
-
-def _compare(asked: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "large.parquet"
-        _ask("write", file, asked)
-        idle = _ask("idle", file, asked)["peak"]
-        array = 4 * asked.rows * COLUMNS
-        rows = []
-        for model in MODELS:
-            said = _ask(model, file, asked)
-            rows.append(
-                {
-                    "model": model,
-                    "peak_mib": said["peak"] / MIB,
-                    "idle_mib": idle / MIB,
-                    "array_mib": array / MIB,
-                    "beyond_mib": (said["peak"] - idle - array) / MIB,
-                    "wanted_mib": WANTED_MIB,
-                    "reading_mib": (said["peak_reading"] - idle - array) / MIB,
-                    "read_seconds": said["read_seconds"],
-                    "fit_seconds": said["fit_seconds"],
-                    "rows": asked.rows,
-                    "columns": COLUMNS,
-                    "training": json.dumps(said["training"]),
-                    "torch": said["torch"],
-                    **origin(),
-                }
-            )
-    show([{name: row[name] for name in SHOWN} for row in rows])
-    if asked.out:
-        append(asked.out, rows)
-
-
-def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--windows", type=int, default=320, help="windows that training sees")
     parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
     parser.add_argument("--part", choices=list(PARTS), help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.part:
+        PARTS[options.part](options)
+    else:
+        _compare(options)
 
 
-def _ask(part: str, file: Path, asked: argparse.Namespace) -> dict[str, Any]:
+def _compare(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "large.parquet"
+        _ask("write", file, options)
+        idle = _ask("idle", file, options)["peak"]
+        array = 4 * options.rows * COLUMNS
+        rows = []
+        for model in MODELS:
+            answer = _ask(model, file, options)
+            rows.append(
+                {
+                    "model": model,
+                    "peak_mib": answer["peak"] / MIB,
+                    "idle_mib": idle / MIB,
+                    "array_mib": array / MIB,
+                    "beyond_mib": (answer["peak"] - idle - array) / MIB,
+                    "wanted_mib": WANTED_MIB,
+                    "reading_mib": (answer["peak_reading"] - idle - array) / MIB,
+                    "read_seconds": answer["read_seconds"],
+                    "fit_seconds": answer["fit_seconds"],
+                    "rows": options.rows,
+                    "columns": COLUMNS,
+                    "training": json.dumps(answer["training"]),
+                    "torch": answer["torch"],
+                    **origin(),
+                }
+            )
+    show(rows, SHOWN)
+    append(options.out, rows)
+
+
+def _ask(part: str, file: Path, options: argparse.Namespace) -> dict[str, Any]:
     """What a part of this script, run as a process of its own, has to say."""
-    words = [__file__, "--part", part, "--file", str(file), "--rows", str(asked.rows), "--windows", str(asked.windows)]
+    words = [
+        __file__,
+        "--part",
+        part,
+        "--file",
+        str(file),
+        "--rows",
+        str(options.rows),
+        "--windows",
+        str(options.windows),
+    ]
     done = subprocess.run([sys.executable, *words], stdout=subprocess.PIPE, text=True, check=True)
     return dict(json.loads(done.stdout))
 
 
-def _write(asked: argparse.Namespace) -> None:
+def _write(options: argparse.Namespace) -> None:
     """A file of minutes: a day's wave in every column, each with its own phase, and noise."""
     random = np.random.default_rng(0)
-    stamps = np.datetime64("2020-01-01", "us") + np.arange(asked.rows) * np.timedelta64(60_000_000, "us")
-    day = np.arange(asked.rows) * (2 * np.pi / 1440)
+    stamps = np.datetime64("2020-01-01", "us") + np.arange(options.rows) * np.timedelta64(60_000_000, "us")
+    day = np.arange(options.rows) * (2 * np.pi / 1440)
     columns: dict[str, Any] = {"date": stamps}
     for number in range(COLUMNS):
-        wave = np.sin(day + number) + 0.5 * random.standard_normal(asked.rows)
+        wave = np.sin(day + number) + 0.5 * random.standard_normal(options.rows)
         columns[f"sensor_{number}"] = (10 + 3 * wave).astype(np.float32)
     try:
         import polars as pl
     except ImportError:
         import pandas as pd
 
-        pd.DataFrame(columns).to_parquet(asked.file, index=False)
+        pd.DataFrame(columns).to_parquet(options.file, index=False)
     else:
-        pl.DataFrame(columns).write_parquet(asked.file)
+        pl.DataFrame(columns).write_parquet(options.file)
     print(json.dumps({}))
 
 
-def _idle(asked: argparse.Namespace) -> None:
+def _idle(options: argparse.Namespace) -> None:
     import torch
 
     print(json.dumps({"peak": memory("VmHWM"), "torch": torch.__version__}))
 
 
-def _train(asked: argparse.Namespace) -> None:
+def _train(options: argparse.Namespace) -> None:
     import torch
 
     from rearview import Forecaster
 
     started = time.perf_counter()
-    training = {"epochs": 1, "windows_per_epoch": asked.windows}
-    forecaster = Forecaster(asked.part, horizon=HORIZON, training=training)
-    panel = forecaster.read(str(asked.file))
+    training = {"epochs": 1, "windows_per_epoch": options.windows}
+    forecaster = Forecaster(options.part, horizon=HORIZON, training=training)
+    panel = forecaster.read(str(options.file))
     read, peak_reading = time.perf_counter() - started, memory("VmHWM")
     forecaster.fit(panel)
-    said = {
+    answer = {
         "peak": memory("VmHWM"),
         "peak_reading": peak_reading,
         "read_seconds": read,
@@ -130,7 +135,7 @@ def _train(asked: argparse.Namespace) -> None:
         "training": {name: choice.value for name, choice in forecaster.fitted.plan.training.items()},
         "torch": torch.__version__,
     }
-    print(json.dumps(said))
+    print(json.dumps(answer))
 
 
 PARTS = {"write": _write, "idle": _idle, **dict.fromkeys(MODELS, _train)}

@@ -32,32 +32,27 @@ SHOWN = ("network", "batch", "memory_gib", "peak_gib", "wanted_gib", "idle_gib",
 
 
 def main() -> None:
-    asked = _arguments()
-    if asked.part:
-        print(json.dumps(train_one(asked)))
-        return
-    rows = []
-    for network in asked.network or NETWORKS:
-        words = ["--part", network, "--memory", asked.memory, "--updates", str(asked.updates)]
-        done = subprocess.run([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True, check=True)
-        row = {"network": network, **json.loads(done.stdout), "wanted_gib": WANTED_GIB, **origin()}
-        rows.append(row)
-        show([{name: row[name] for name in SHOWN}])
-        if asked.out:
-            append(asked.out, [row])
-
-
-def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--network", action="append", choices=list(NETWORKS), help="may be given more than once")
     parser.add_argument("--memory", default="4", help="GiB that an update may take, auto or none")
     parser.add_argument("--updates", type=int, default=2)
     parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
     parser.add_argument("--part", choices=list(NETWORKS), help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.part:
+        print(json.dumps(train_one(options)))
+        return
+    rows = []
+    for network in options.network or NETWORKS:
+        words = ["--part", network, "--memory", options.memory, "--updates", str(options.updates)]
+        done = subprocess.run([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True, check=True)
+        row = {"network": network, **json.loads(done.stdout), "wanted_gib": WANTED_GIB, **origin()}
+        rows.append(row)
+        show([row], SHOWN)
+        append(options.out, [row])
 
 
-def train_one(asked: argparse.Namespace) -> dict[str, Any]:
+def train_one(options: argparse.Namespace) -> dict[str, Any]:
     """Train a network in this process."""
     import torch
 
@@ -67,16 +62,16 @@ def train_one(asked: argparse.Namespace) -> dict[str, Any]:
     from rearview.tasks.objectives import Forecast
 
     idle = memory("VmHWM")
-    model, attention = NETWORKS[asked.part]
+    model, attention = NETWORKS[options.part]
     preset = presets.preset(model, catalogue.get("Traffic"), lookback=LOOKBACK, horizon=HORIZON)
     batch = preset.training["batch"]
-    source = _source(batch * (asked.updates + 1))
+    source = _source(batch * (options.updates + 1))
     torch.manual_seed(0)
     network = models.create(
         model, channels=CHANNELS, lookback=LOOKBACK, steps=HORIZON, attention=attention, **preset.settings
     )
     named: dict[str, Any] = {"auto": "auto", "none": None}
-    limit = named[asked.memory] if asked.memory in named else float(asked.memory)
+    limit = named[options.memory] if options.memory in named else float(options.memory)
     settings = train.Settings(epochs=1, batch=batch, memory=limit)
     order = torch.arange(len(source))
     started = time.perf_counter()
@@ -88,7 +83,7 @@ def train_one(asked: argparse.Namespace) -> dict[str, Any]:
         "memory_gib": settings.memory,
         "peak_gib": memory("VmHWM") / GIB,
         "idle_gib": idle / GIB,
-        "seconds_per_update": (time.perf_counter() - started) / asked.updates,
+        "seconds_per_update": (time.perf_counter() - started) / options.updates,
         "train_loss": history.epochs[-1].train_loss,
         "note": " ".join(history.notes),
         "channels": CHANNELS,

@@ -140,12 +140,12 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names of panels, by commas")
     parser.add_argument("--without", default="", help="members that are left out, by commas")
     parser.add_argument("--out", type=Path, required=True, help="CSV that the rows are added to")
-    asked = parser.parse_args()
-    for task in panels(asked.data_dir):
-        if asked.only and task.name not in asked.only.split(","):
+    options = parser.parse_args()
+    for task in panels(options.data_dir):
+        if options.only and task.name not in options.only.split(","):
             continue
-        rows = list(compare(*roll(task, asked.without.split(","))))
-        append(asked.out, [{"task": task.name, "series": len(task.series), **row, **origin()} for row in rows])
+        rows = list(compare(*roll(task, options.without.split(","))))
+        append(options.out, [{"task": task.name, "series": len(task.series), **row, **origin()} for row in rows])
         for row in rows:
             print(f"{task.name:20s} {row['origin']} {row['arm']:8s} " + "  ".join(
                 f"{name} {row[name] / row[f'naive_{name}']:.4f}" for name in ("mase", "crps", "scaled")

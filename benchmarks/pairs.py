@@ -14,13 +14,14 @@ means) that every mechanism of the table has.
 import argparse
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from _evidence import Missing, Row, grouped, name, rows
+from _evidence import Missing, Row, name, rows
 from rearview.bench.analysis.significance import average_ranks, holm, signed_rank
+from rearview.core.grouping import group_by
 
 HOME = Path(__file__).resolve().parents[1]
 BLOCK = (
@@ -31,7 +32,7 @@ BLOCK = (
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
+class Comparison:
     """A mechanism beside softmax."""
 
     name: str
@@ -63,25 +64,26 @@ def main() -> None:
     parser.add_argument("--means", action="store_true", help="pair means over seeds")
     parser.add_argument("--pool", action="store_true", help="all networks in one table")
     parser.add_argument("--results", type=Path, default=HOME / "results")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        found = rows(asked.results, asked.file, asked.column)
+        found = rows(options.results, options.file, options.column)
     except Missing as problem:
         raise SystemExit(f"{problem}.") from None
-    for title, part in grouped(found, lambda row: _title(row, asked.pool)).items():
-        table = against(part, asked.column, more_is_better=asked.more_is_better, means=asked.means)
+    names = ("protocol",) if options.pool else ("model", "protocol")
+    for title, part in group_by(found, lambda row: ", ".join(row[key] for key in names)).items():
+        table = compare_with_softmax(part, options.column, more_is_better=options.more_is_better, means=options.means)
         if table:
-            print(f"\n{title}: {asked.column}, against softmax")
+            print(f"\n{title}: {options.column}, against softmax")
             print(f"{'attention':40} {'pairs':>5} {'better':>6} {'change':>8} {'p':>7} {'Holm':>7}")
         for line in table:
             told = f"{line.name:40} {line.pairs:5} {line.better:6} {100 * line.change:+7.1f}%"
             print(f"{told} {line.p_value:7.4f} {line.corrected:7.4f}")
-        ranks = ranked(part, asked.column, more_is_better=asked.more_is_better, means=asked.means)
+        ranks = rank_mechanisms(part, options.column, more_is_better=options.more_is_better, means=options.means)
         if table and ranks:
             print(ranks)
 
 
-def against(part: Sequence[Row], column: str, *, more_is_better: bool, means: bool) -> list[Against]:
+def compare_with_softmax(part: Sequence[Row], column: str, *, more_is_better: bool, means: bool) -> list[Comparison]:
     """Every mechanism of some rows beside softmax, where both have runs."""
     by_name = _by_name(part, column, means)
     plain = by_name.pop("softmax", {})
@@ -94,16 +96,13 @@ def against(part: Sequence[Row], column: str, *, more_is_better: bool, means: bo
         better = sum((a > b) if more_is_better else (a < b) for a, b in zip(ours, theirs, strict=True))
         shares = [a / b - 1 for a, b in zip(ours, theirs, strict=True) if b]
         change = statistics.fmean(shares) if shares else 0.0
-        lines.append(Against(arm, len(shared), better, change, signed_rank(ours, theirs)))
+        lines.append(Comparison(arm, len(shared), better, change, signed_rank(ours, theirs)))
     corrected = holm([line.p_value for line in lines])
-    whole = [
-        Against(line.name, line.pairs, line.better, line.change, line.p_value, p)
-        for line, p in zip(lines, corrected, strict=True)
-    ]
+    whole = [replace(line, corrected=p_value) for line, p_value in zip(lines, corrected, strict=True)]
     return sorted(whole, key=lambda line: line.change, reverse=more_is_better)
 
 
-def ranked(part: Sequence[Row], column: str, *, more_is_better: bool, means: bool) -> Ranks | None:
+def rank_mechanisms(part: Sequence[Row], column: str, *, more_is_better: bool, means: bool) -> Ranks | None:
     """Mean ranks of all that share a run with softmax, and of softmax; None where no run is shared by all of them."""
     by_name = _by_name(part, column, means)
     plain = by_name.get("softmax", {})
@@ -117,17 +116,15 @@ def ranked(part: Sequence[Row], column: str, *, more_is_better: bool, means: boo
 
 
 def _by_name(part: Sequence[Row], column: str, means: bool) -> dict[str, dict[tuple[str, ...], float]]:
-    return {arm: _blocks(of, column, means) for arm, of in grouped(part, name).items()}
-
-
-def _blocks(part: Sequence[Row], column: str, means: bool) -> dict[tuple[str, ...], float]:
+    """By mechanism and block: the mean of the measure."""
     shared = [key for key in BLOCK if key != "seed" or not means]
-    kept = grouped(part, lambda row: tuple(row.get(key, "") for key in shared))
-    return {block: statistics.fmean(float(row[column]) for row in of) for block, of in kept.items()}
-
-
-def _title(row: Row, pool: bool) -> str:
-    return row["protocol"] if pool else f"{row['model']}, {row['protocol']}"
+    return {
+        arm: {
+            block: statistics.fmean(float(row[column]) for row in runs)
+            for block, runs in group_by(rows_of_arm, lambda row: tuple(row.get(key, "") for key in shared)).items()
+        }
+        for arm, rows_of_arm in group_by(part, name).items()
+    }
 
 
 if __name__ == "__main__":

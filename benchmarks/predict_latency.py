@@ -12,6 +12,7 @@ import importlib.util
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,11 @@ TRAINED = 2_000  # rows: enough for training, stopping and calibration windows
 
 
 def main() -> None:
-    asked = _arguments()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
+    options = parser.parse_args()
     columns = demo()
     calls: dict[tuple[str, str, int], Callable[[], Any]] = {}
     for kind in ("pandas", "polars"):
@@ -39,33 +44,25 @@ def main() -> None:
             print(f"{kind} is not installed and left out.")
             continue
         for form in ("wide", "long"):
-            forecaster = _fitted(_frame(kind, form, columns, TRAINED), asked.device)
+            forecaster = _fitted(_frame(kind, form, columns, TRAINED), options.device)
             for rows in (LOOKBACK, len(columns["date"])):
-                calls[kind, form, rows] = _predict(forecaster, _frame(kind, form, columns, rows))
+                frame = _frame(kind, form, columns, rows)
+                calls[kind, form, rows] = partial(forecaster.predict, frame, level=[80, 95])
     taken: dict[tuple[str, str, int], list[float]] = {key: [] for key in calls}
-    for turn in range(WARM_UPS + asked.rounds):
+    for turn in range(WARM_UPS + options.rounds):
         for key, call in calls.items():
             started = time.perf_counter()
             call()
             if turn >= WARM_UPS:
                 taken[key].append(1000 * (time.perf_counter() - started))
-    common = {"wanted_ms": WANTED, "rounds": asked.rounds, "device": device_words(torch.device(asked.device))}
+    common = {"wanted_ms": WANTED, "rounds": options.rounds, "device": device_words(torch.device(options.device))}
     common |= {"threads": torch.get_num_threads(), "torch": torch.__version__, **origin()}
     rows_made = [_row(key, times) | common for key, times in taken.items()]
-    show([{name: row[name] for name in SHOWN} for row in rows_made])
-    if asked.out:
-        append(asked.out, rows_made)
+    show(rows_made, SHOWN)
+    append(options.out, rows_made)
 
 
 SHOWN = ("frame", "form", "rows", "median_ms", "p95_ms", "least_ms", "wanted_ms")
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
-    return parser.parse_args()
 
 
 def _frame(kind: str, form: str, columns: dict[str, Any], rows: int) -> Any:
@@ -90,10 +87,6 @@ def _fitted(frame: Any, device: str) -> Forecaster:
         "patchtst", horizon=HORIZON, lookback=LOOKBACK, settings=SIZES, training=training, device=device
     )
     return forecaster.fit(frame)
-
-
-def _predict(forecaster: Forecaster, frame: Any) -> Callable[[], Any]:
-    return lambda: forecaster.predict(frame, level=[80, 95])
 
 
 def _row(key: tuple[str, str, int], times: list[float]) -> Row:

@@ -8,12 +8,12 @@ them. The card's scores are the rows of `results/gift.csv` that have this name; 
 """
 
 import argparse
-import csv
 import math
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from _rows import read
 from rearview.pretrained import weights
 from rearview.pretrained.training import read_network
 
@@ -23,8 +23,7 @@ DATA = "synthetic series alone (rearview.data.synthetic.prior); no real series w
 
 def read_scores(path: Path, name: str) -> dict[str, float]:
     """Geometric means relative to seasonal naive over the last row of each task, and how often tests were looked at."""
-    with path.open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["model"] == name]
+    rows = [row for row in read(path) if row["model"] == name]
     scores: dict[str, float] = {}
     for kind in sorted({row["tasks"] for row in rows}):
         tasks: dict[str, list[dict[str, str]]] = {}

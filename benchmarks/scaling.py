@@ -15,7 +15,6 @@ The printed costs of PatchTST leave residual scores out; the paper's own PatchTS
 """
 
 import argparse
-import csv
 import gc
 import statistics
 import time
@@ -29,8 +28,8 @@ from typing import Any
 import torch
 
 from _curves import Panel, draw
-from _held import held
-from _rows import Row, append, origin, show
+from _held import peak_bytes
+from _rows import Row, append, origin, read, show
 from rearview import models
 from rearview.bench.papers.costs import CostCell, cells, network_name
 from rearview.bench.runs.provenance import device_words
@@ -50,7 +49,7 @@ SHOWN = ("network", "channels", "lookback", "gflops", "latency_ms", "peak_mib", 
 PAIR = ("patchtst", "patchtst+mica")
 NETWORKS = (
     "patchtst", "patchtst+mica", "moment+mica", "itransformer", "itransformer_t5", "crossformer", "timer_xl", "tsmixer",
-    "mlp",
+    "mlp_joint",
 )  # fmt: skip
 
 
@@ -68,24 +67,6 @@ CASES = _cases()
 
 
 def main() -> None:
-    asked = _arguments()
-    torch.backends.cuda.matmul.allow_tf32 = True
-    if asked.figure is None or not (asked.out and asked.out.exists()):
-        rows = []
-        for row in _measured(asked):
-            rows.append(row)
-            if asked.out:
-                append(asked.out, [row])
-        if not rows:
-            raise SystemExit("Nothing was measured; ask for other networks, a smaller size or more seconds.")
-        show([{name: row[name] for name in SHOWN} for row in rows])
-        _compare(rows)
-    if asked.figure and asked.out:
-        with asked.out.open(encoding="utf-8", newline="") as file:
-            asked.figure.write_text(figure(list(csv.DictReader(file))), encoding="utf-8")
-
-
-def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--mode", default="plain", choices=MODES)
@@ -97,29 +78,41 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further measurement after these")
     parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
     parser.add_argument("--figure", type=Path, help="SVG of the rows in --out, which are measured if it is not there")
-    return parser.parse_args()
+    options = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = True
+    if options.figure is None or not (options.out and options.out.exists()):
+        rows = []
+        for row in _measured(options):
+            rows.append(row)
+            append(options.out, [row])
+        if not rows:
+            raise SystemExit("Nothing was measured; ask for other networks, a smaller size or more seconds.")
+        show(rows, SHOWN)
+        _compare(rows)
+    if options.figure and options.out:
+        options.figure.write_text(figure(read(options.out)), encoding="utf-8")
 
 
-def _measured(asked: argparse.Namespace) -> Iterator[Row]:
+def _measured(options: argparse.Namespace) -> Iterator[Row]:
     """Size by size, so that every network has its row of the largest when time runs out among the smaller ones."""
-    end, made = time.perf_counter() + asked.seconds, origin()
-    for sweep in [asked.sweep] if asked.sweep else list(SWEEPS):
-        for size in sorted(asked.size or SWEEPS[sweep], reverse=True):
-            if asked.device == "cpu" and not asked.size and size > SMALL[sweep]:
+    end, made = time.perf_counter() + options.seconds, origin()
+    for sweep in [options.sweep] if options.sweep else list(SWEEPS):
+        for size in sorted(options.size or SWEEPS[sweep], reverse=True):
+            if options.device == "cpu" and not options.size and size > SMALL[sweep]:
                 continue
-            for network in asked.network or NETWORKS:
+            for network in options.network or NETWORKS:
                 if time.perf_counter() > end:
                     return
-                yield {**measure(network, sweep, size, asked), **made}
+                yield {**measure(network, sweep, size, options), **made}
 
 
-def measure(network: str, sweep: str, size: int, asked: argparse.Namespace) -> Row:
+def measure(network: str, sweep: str, size: int, options: argparse.Namespace) -> Row:
     """The row of a network at one size."""
     case = CASES[network]
     sizes: dict[str, Any] = {"channels": CHANNELS, "lookback": LOOKBACK, "steps": STEPS, sweep: size}
     counted = cost(case.model, **sizes, attention=case.attention, **(case.settings or {}))
     try:
-        timed = _timed(case, sizes, asked)
+        timed = _timed(case, sizes, options)
     except torch.OutOfMemoryError:
         timed = dict.fromkeys(("latency_ms", "ms_least", "ms_most", "peak_mib", "preparing_seconds"))
         timed["note"] = "out of memory"
@@ -127,34 +120,34 @@ def measure(network: str, sweep: str, size: int, asked: argparse.Namespace) -> R
         "network": network,
         "sweep": sweep,
         **sizes,
-        "batch": asked.batch,
-        "mode": asked.mode,
+        "batch": options.batch,
+        "mode": options.mode,
         "gflops": counted.flops / 1e9,
         "parameters": counted.parameters,
         **timed,
-        "rounds": asked.rounds,
-        "device": device_words(torch.device(asked.device)),
+        "rounds": options.rounds,
+        "device": device_words(torch.device(options.device)),
         "torch": torch.__version__,
     }
 
 
-def _timed(case: CostCell, sizes: dict[str, Any], asked: argparse.Namespace) -> Row:
+def _timed(case: CostCell, sizes: dict[str, Any], options: argparse.Namespace) -> Row:
     torch.manual_seed(0)
     network = models.create(case.model, **sizes, attention=case.attention, **(case.settings or {}))
-    model = network.eval().to(asked.device)
-    past = torch.randn(asked.batch, sizes["channels"], sizes["lookback"], device=asked.device)
-    run, note = CompiledModel(model) if "compiled" in asked.mode else model, ""
+    model = network.eval().to(options.device)
+    past = torch.randn(options.batch, sizes["channels"], sizes["lookback"], device=options.device)
+    run, note = CompiledModel(model) if "compiled" in options.mode else model, ""
     with torch.no_grad():
         started = time.perf_counter()
         work: Callable[[], Any] = partial(run, past)
         work()
-        peak = _peak(work) if asked.device == "cuda" else held(work) / MIB
-        if "captured" in asked.mode:
+        peak = _peak(work) if options.device == "cuda" else peak_bytes(work) / MIB
+        if "captured" in options.mode:
             graph = Graph(past.device)
             why = attempt(lambda: graph.record(work, nullcontext()))
             work, note = (graph.replay, "") if why is None else (work, f"not captured: {why}")
         preparing = time.perf_counter() - started
-        taken = [_milliseconds(work, asked.device) for _ in range(asked.rounds)]
+        taken = [_milliseconds(work, options.device) for _ in range(options.rounds)]
     return {
         "latency_ms": statistics.median(taken),
         "ms_least": min(taken),

@@ -13,7 +13,6 @@ train, and between equals the better one.
 """
 
 import argparse
-import csv
 import itertools
 import time
 from collections import defaultdict
@@ -26,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from _rows import append, origin, show
+from _rows import append, origin, read, show
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.datasets import archives, detection_sets
 from rearview.data.io import ts
@@ -59,26 +58,35 @@ APART = 150
 
 
 def main() -> None:
-    asked = _arguments()
-    for name in asked.task or TASKS:
-        out = asked.out and asked.out / f"defaults_{name}.csv"
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("task", nargs="*", help=f"{' or '.join(TASKS)}; default: both")
+    parser.add_argument("--data-dir", type=Path, help="the folder of the data; default: REARVIEW_DATA")
+    parser.add_argument("--seed", type=int, default=0, help="classification: of folds and first weights")
+    parser.add_argument("--draws", type=int, default=3, help="detection: of anomalies and first weights")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, help="folder of the CSV files that rows are added to")
+    options = parser.parse_args()
+    unknown = [name for name in options.task if name not in TASKS]
+    if unknown:
+        parser.error(f"there is no task {unknown[0]!r}; there are {' and '.join(TASKS)}")
+    for name in options.task or TASKS:
+        out = options.out and options.out / f"defaults_{name}.csv"
         print(name, flush=True)
-        tell(made(TASKS[name], asked, out), TASKS[name])
+        print_choice(make_rows(TASKS[name], options, out), TASKS[name])
 
 
-def made(task: "Task", asked: argparse.Namespace, out: Path | None) -> list[dict[str, str]]:
+def make_rows(task: "Task", options: argparse.Namespace, out: Path | None) -> list[dict[str, str]]:
     """The rows of all trials; those that `out` does not hold are made and added."""
-    kept = _kept(out)
-    for trial in task.trials(asked):
-        if any(all(old[name] == str(value) for name, value in trial.asked.items()) for old in kept):
+    kept = read(out) if out and out.exists() else []
+    for trial in task.trials(options):
+        if any(all(old[name] == str(value) for name, value in trial.facts.items()) for old in kept):
             continue
         started = time.process_time()
         found = trial.make()
         spent = round(time.process_time() - started, 1)
-        rows = [{**trial.asked, **row, "cpu_seconds": spent, **origin()} for row in found]
-        print(*trial.asked.values(), rows[0][task.measure], f"{spent} s", flush=True)
-        if out:
-            append(out, rows)
+        rows = [{**trial.facts, **row, "cpu_seconds": spent, **origin()} for row in found]
+        print(*trial.facts.values(), rows[0][task.measure], f"{spent} s", flush=True)
+        append(out, rows)
         kept += [{name: str(value) for name, value in row.items()} for row in rows]
     return kept
 
@@ -86,7 +94,7 @@ def made(task: "Task", asked: argparse.Namespace, out: Path | None) -> list[dict
 class Trial(NamedTuple):
     """One training: what names its rows, and how they are made."""
 
-    asked: Choice
+    facts: Choice
     make: Callable[[], list[Choice]]
 
 
@@ -104,19 +112,19 @@ class Task:
     """What rows must hold to be counted."""
 
 
-def cross_validation(asked: argparse.Namespace) -> Iterator[Trial]:
+def cross_validation(options: argparse.Namespace) -> Iterator[Trial]:
     """Every network on every fold of every set."""
     for name in CASES:
-        cases = ts.read(archives.find(name, asked.data_dir).train)
+        cases = ts.read(archives.find(name, options.data_dir).train)
         assert cases.labels is not None
-        fold_of = folds(cases.labels, asked.seed)
+        fold_of = folds(cases.labels, options.seed)
         for chosen, fold in itertools.product(NETWORKS, range(FOLDS)):
-            make = partial(_one_fold, cases, fold_of == fold, chosen, asked)
-            yield Trial({"dataset": name, "fold": fold, "seed": asked.seed, **chosen}, make)
+            make = partial(_one_fold, cases, fold_of == fold, chosen, options)
+            yield Trial({"dataset": name, "fold": fold, "seed": options.seed, **chosen}, make)
 
 
-def _one_fold(cases: Cases, held: NDArray[np.bool_], chosen: Choice, asked: argparse.Namespace) -> list[Choice]:
-    classifier = Classifier(settings=chosen, seed=asked.seed, device=asked.device)
+def _one_fold(cases: Cases, held: NDArray[np.bool_], chosen: Choice, options: argparse.Namespace) -> list[Choice]:
+    classifier = Classifier(settings=chosen, seed=options.seed, device=options.device)
     classifier.fit(cases.take(np.flatnonzero(~held)))
     fitted = classifier.fitted_
     return [
@@ -142,21 +150,24 @@ def folds(labels: Labels, seed: int) -> NDArray[np.int64]:
     return found
 
 
-def injection(asked: argparse.Namespace) -> Iterator[Trial]:
+def injection(options: argparse.Namespace) -> Iterator[Trial]:
     """Every normalisation on every set and draw."""
-    for name, seed, normalise in itertools.product(ROWS, range(asked.draws), NORMALISE):
-        make = partial(_one_draw, name, seed, normalise, asked)
+    for name, seed, normalise in itertools.product(ROWS, range(options.draws), NORMALISE):
+        make = partial(_one_draw, name, seed, normalise, options)
         yield Trial({"dataset": name, "seed": seed, "normalise": normalise}, make)
 
 
-def _one_draw(name: str, seed: int, normalise: str, asked: argparse.Namespace) -> list[Choice]:
+def _one_draw(name: str, seed: int, normalise: str, options: argparse.Namespace) -> list[Choice]:
     """One network, judged with and without balance, which changes its scores but not its training."""
-    learned, judged, kinds = injected(detection_sets.load(detection_sets.get(name), asked.data_dir).train, seed)
-    detector = Detector(settings={"normalise": normalise}, seed=seed, device=asked.device).fit(learned)
+    learned, judged, kinds = inject(detection_sets.load(detection_sets.get(name), options.data_dir).train, seed)
+    detector = Detector(settings={"normalise": normalise}, seed=seed, device=options.device).fit(learned)
     scores = {
         True: detector.detect(judged).scores.rows,
         False: detector.fitted.errors(judged).mean(axis=1, dtype=np.float64),
     }
+    # Rows to judge by: all of them, and those of each kind of anomaly with the ordinary ones.
+    judged_by = {"all": np.ones(len(kinds), dtype=bool)}
+    judged_by |= {kind: (kinds < 0) | (kinds == number) for number, kind in enumerate(KINDS)}
     return [
         {
             "balance": balance,
@@ -168,7 +179,7 @@ def _one_draw(name: str, seed: int, normalise: str, asked: argparse.Namespace) -
             "auc_pr": round(auc_pr(kinds[among] >= 0, rows[among]), 6),
         }
         for balance, rows in scores.items()
-        for kind, among in _by_kind(kinds).items()
+        for kind, among in judged_by.items()
     ]
 
 
@@ -176,13 +187,7 @@ def _parameters(network: Model) -> int:
     return sum(weight.numel() for weight in network.parameters())
 
 
-def _by_kind(kinds: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
-    """Rows to judge by: all of them, and those of each kind of anomaly with the ordinary ones."""
-    each = {kind: (kinds < 0) | (kinds == number) for number, kind in enumerate(KINDS)}
-    return {"all": np.ones(len(kinds), dtype=bool), **each}
-
-
-def injected(panel: Panel, seed: int) -> tuple[Panel, Panel, NDArray[np.int64]]:
+def inject(panel: Panel, seed: int) -> tuple[Panel, Panel, NDArray[np.int64]]:
     """Rows to learn from, rows to judge with anomalies in them, and the kind of each of those; -1: an ordinary row."""
     enough = (1 - LEARNED) * panel.lengths >= LEAST_JUDGED
     whole = panel.between(panel.offsets[:-1], np.where(enough, panel.offsets[1:], panel.offsets[:-1]))
@@ -216,7 +221,7 @@ def _signed(random: Random, low: float, high: float) -> float:
     return float(random.uniform(low, high) * random.choice((-1, 1)))
 
 
-def _elsewhere(column: NDArray[np.float32], span: slice, spread: float, random: Random) -> NDArray[np.float32]:
+def _copy_stretch(column: NDArray[np.float32], span: slice, spread: float, random: Random) -> NDArray[np.float32]:
     """The right values at the wrong time: a stretch of the same channel from other rows."""
     rows = span.stop - span.start
     first = int(random.integers(0, len(column) - rows))
@@ -228,7 +233,7 @@ _MAKERS: dict[str, Callable[[NDArray[np.float32], slice, float, Random], Any]] =
     "shift": lambda column, span, spread, random: column[span] + _signed(random, 1.5, 3) * spread,
     "frozen": lambda column, span, spread, random: column[span.start],
     "noise": lambda column, span, spread, random: column[span] + spread * random.normal(size=span.stop - span.start),
-    "elsewhere": _elsewhere,
+    "elsewhere": _copy_stretch,
 }
 KINDS = tuple(_MAKERS)
 
@@ -240,7 +245,7 @@ TASKS = {
 }
 
 
-def tell(rows: Sequence[Mapping[str, str]], task: Task) -> None:
+def print_choice(rows: Sequence[Mapping[str, str]], task: Task) -> None:
     """The choices, the best first, what each lacks to the best, and the one that the rule picks."""
     counted = [row for row in rows if all(row[name] == value for name, value in task.where.items())]
     places = sorted({tuple(row[name] for name in task.pairs) for row in counted})
@@ -268,28 +273,6 @@ def tell(rows: Sequence[Mapping[str, str]], task: Task) -> None:
     near = [line for line in lines if line["behind"] <= line["error"]]
     picked = min(near, key=lambda line: (line["parameters"], line["behind"]))
     print("chosen:", ", ".join(f"{name} = {picked[name]}" for name in task.choice))
-
-
-def _kept(path: Path | None) -> list[dict[str, str]]:
-    if path is None or not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("task", nargs="*", help=f"{' or '.join(TASKS)}; default: both")
-    parser.add_argument("--data-dir", type=Path, help="the folder of the data; default: REARVIEW_DATA")
-    parser.add_argument("--seed", type=int, default=0, help="classification: of folds and first weights")
-    parser.add_argument("--draws", type=int, default=3, help="detection: of anomalies and first weights")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path, help="folder of the CSV files that rows are added to")
-    asked = parser.parse_args()
-    unknown = [name for name in asked.task if name not in TASKS]
-    if unknown:
-        parser.error(f"there is no task {unknown[0]!r}; there are {' and '.join(TASKS)}")
-    return asked
 
 
 if __name__ == "__main__":

@@ -26,17 +26,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     rows = []
-    for seed in range(asked.seeds):
+    for seed in range(options.seeds):
         shops = make_shops(seed)
         for way in ("left out", "marks", "embedded"):
             rows.append(
-                {"seed": seed, "way": way, "epochs": asked.epochs, "mae": measure(shops, way, seed, asked.epochs)}
+                {"seed": seed, "way": way, "epochs": options.epochs, "mae": measure(shops, way, seed, options.epochs)}
             )
             show(rows[-1:])
-    if asked.out:
-        append(asked.out, [{**row, **origin()} for row in rows])
+    append(options.out, [{**row, **origin()} for row in rows])
 
 
 def make_shops(seed: int) -> pd.DataFrame:

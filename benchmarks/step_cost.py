@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from _loop_modes import MIB, Asked, Stopwatch
+from _loop_modes import MIB, Stopwatch, Timing
 from _rows import Row, append, origin, show
 from rearview import train
 from rearview.bench.analysis.step_costs import arm_of
@@ -30,33 +30,46 @@ from rearview.cli.parse import mechanisms, pairs
 
 def main() -> None:
     """Measure every arm in turns and show, and with --out keep, a row of each."""
-    asked = _arguments()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--attention", required=True, help="as for `rearview bench`")
+    parser.add_argument("--lookback", type=int, default=96)
+    parser.add_argument("--horizon", type=int, default=96)
+    parser.add_argument("--protocol", default="clean")
+    parser.add_argument("--presets")
+    parser.add_argument("--set", default="", help="settings of the network")
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=60, help="of a portion")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
     specs = [
         forecasting.resolve(
             Request(
-                asked.dataset,
-                asked.model,
+                options.dataset,
+                options.model,
                 attention,
-                asked.lookback,
-                asked.horizon,
-                protocol=asked.protocol,
-                presets=asked.presets,
-                settings=pairs(asked.set, "--set"),
+                options.lookback,
+                options.horizon,
+                protocol=options.protocol,
+                presets=options.presets,
+                settings=pairs(options.set, "--set"),
             )
         )
-        for attention in mechanisms(asked.attention)
+        for attention in mechanisms(options.attention)
     ]
-    turns = [[measure_step(spec, asked, portions=2) for spec in specs] for _ in range(asked.rounds)]
+    turns = [[measure_step(spec, options) for spec in specs] for _ in range(options.rounds)]
     rows = [_summarise(list(same)) for same in zip(*turns, strict=True)]
     show([{name: row[name] for name in ("arm", "model", "dataset", "parameters", "ms_per_step")} for row in rows])
-    if asked.out:
-        append(asked.out, rows)
+    append(options.out, rows)
 
 
-def measure_step(spec: ForecastingSpec, asked: argparse.Namespace, portions: int) -> Row:
-    """The milliseconds of a step of one arm, portion by portion, after one portion that is not counted."""
-    device = torch.device(asked.device)
-    data = forecasting.read(spec, asked.data_dir)
+def measure_step(spec: ForecastingSpec, options: argparse.Namespace) -> Row:
+    """The milliseconds of a step of one arm in two portions, after one that is not counted."""
+    device = torch.device(options.device)
+    data = forecasting.read(spec, options.data_dir)
     parts = forecasting.split(data.panel, spec.data, spec.lookback, spec.horizon)
     trial = forecasting.Fit.begin(spec, data.panel, parts, device)
     trial.network.prepare(trial.source.pasts(trial.learned[:: max(1, len(trial.learned) // 512)]).past)
@@ -67,7 +80,7 @@ def measure_step(spec: ForecastingSpec, asked: argparse.Namespace, portions: int
     )  # fmt: skip
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    watch = Stopwatch(Asked(asked.device, portions, asked.steps))
+    watch = Stopwatch(Timing(options.device, 2, options.steps))
     history = train.fit(trial.network, trial.task, trial.source, trial.learned, None, training, progress=watch)
     return {
         "arm": arm_of(*spec.split_attention()),
@@ -98,24 +111,6 @@ def _summarise(same: list[Row]) -> Row:
         else:
             row[name] = value
     return row
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", required=True)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--attention", required=True, help="as for `rearview bench`")
-    parser.add_argument("--lookback", type=int, default=96)
-    parser.add_argument("--horizon", type=int, default=96)
-    parser.add_argument("--protocol", default="clean")
-    parser.add_argument("--presets")
-    parser.add_argument("--set", default="", help="settings of the network")
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=60, help="of a portion")
-    parser.add_argument("--out", type=Path)
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

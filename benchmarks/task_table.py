@@ -8,12 +8,13 @@ or all arms.
 """
 
 import argparse
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
+
+from _rows import read
 
 Rows = Mapping[str, Mapping[str, dict[str, str]]]
 """Arm -> task -> row."""
@@ -24,10 +25,8 @@ def read_rows(paths: Sequence[Path], look: int | None = None) -> dict[str, dict[
     """The latest row of every arm and task, of looks up to one."""
     rows: dict[str, dict[str, dict[str, str]]] = {}
     for path in paths:
-        with path.open(encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                if look is not None and int(row.get("look") or 1) > look:
-                    continue
+        for row in read(path):
+            if look is None or int(row.get("look") or 1) <= look:
                 rows.setdefault(row["arm"], {})[row["task"]] = row
     return rows
 

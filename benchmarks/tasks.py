@@ -31,6 +31,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from _rows import read
 from _task_files import KINDS
 from _task_peers import LEVELS, Arm, autogluon, lightgbm, neuralforecast, read_cells, task_frame
 from _tasks import Floats, Task, fill_gaps, relative, score, seasonal_naive
@@ -50,11 +51,13 @@ def arms(seconds: float, without: str = "") -> dict[str, Arm]:
     return {
         "seasonal_naive": seasonal_naive,
         **{name: statistical(name) for name in ("ets", "theta", "mstl")},
-        "auto_quick": fitted("auto", True, seconds, without=without),
-        "auto": fitted("auto", False, seconds, without=without),
-        "glance": fitted("glance", False, seconds),
-        "patchtst": fitted("patchtst", False, seconds),
-        **{name: fitted(model, False, seconds, attention=own, together=True) for name, (model, own) in COUPLED.items()},
+        "auto_quick": fit_arm("auto", True, seconds, without=without),
+        "auto": fit_arm("auto", False, seconds, without=without),
+        "glance": fit_arm("glance", False, seconds),
+        "patchtst": fit_arm("patchtst", False, seconds),
+        **{
+            name: fit_arm(model, False, seconds, attention=own, together=True) for name, (model, own) in COUPLED.items()
+        },
         "lightgbm": lightgbm,
         "nhits": neuralforecast("NHITS", seconds),
         "patchtst_nf": neuralforecast("PatchTST", seconds),
@@ -62,7 +65,7 @@ def arms(seconds: float, without: str = "") -> dict[str, Arm]:
     }
 
 
-def fitted(model: str, quick: bool, seconds: float, device: str = "auto", without: str = "", **options: object) -> Arm:
+def fit_arm(model: str, quick: bool, seconds: float, device: str = "auto", without: str = "", **options: object) -> Arm:
     """A forecaster of rearview, fitted before the first window; a portfolio without a member that is named."""
 
     def run(task: Task) -> Floats:
@@ -176,10 +179,7 @@ def main() -> None:
     if options.clock == "processor":  # before the first arm imports its library
         time.monotonic = time.perf_counter = processor_seconds
     known = arms(options.seconds, options.without)
-    done: list[dict[str, str]] = []
-    if options.out.exists():
-        with options.out.open(encoding="utf-8") as file:
-            done = list(csv.DictReader(file))
+    done = read(options.out) if options.out.exists() else []
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
     wanted = set(filter(None, options.only.split(",")))
     totals: dict[str, tuple[dict[str, object], dict[str, object]]] = {}

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from _gate import Loop
-from _loop_modes import ATTENTIONS, HOSTS, MODES, Asked, fits, measure_mode, said, train_whole
+from _loop_modes import ATTENTIONS, HOSTS, MODES, Timing, describe, fits, measure_mode, train_whole
 from _rows import Row, append, origin, show
 from rearview import data
 from rearview.data.synthetic.energy import write_demo
@@ -77,29 +77,6 @@ CASES = (
 
 
 def main() -> None:
-    asked = _arguments()
-    if asked.mode:
-        by_mode(asked)
-        return
-    if asked.make_peer:
-        make_peer()
-    peer = PEER_PYTHON.exists() and not asked.no_peer
-    if not peer and not asked.no_peer:
-        print("neuralforecast is not installed for comparison; --make-peer installs it in .venv-neuralforecast.")
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        file = write_demo(Path(folder) / "series.csv", rows=ROWS)
-        for case in CASES:
-            if not asked.case or case.name in asked.case:
-                rows += measure(case, file, asked, peer and not case.marks)
-                print(_verdict(case, rows), flush=True)
-    print()
-    show([{name: row[name] for name in SHOWN} for row in rows])
-    if asked.out:
-        append(asked.out, rows)
-
-
-def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--case", action="append", choices=[case.name for case in CASES], help="only this one; repeat")
@@ -117,26 +94,43 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--whole", type=Path, metavar="FOLDER", help="for --mode, whole trainings on ETTh1 from there")
     parser.add_argument("--epochs", type=int, default=100, help="for --whole")
     parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.mode:
+        by_mode(options)
+        return
+    if options.make_peer:
+        make_peer()
+    peer = PEER_PYTHON.exists() and not options.no_peer
+    if not peer and not options.no_peer:
+        print("neuralforecast is not installed for comparison; --make-peer installs it in .venv-neuralforecast.")
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = write_demo(Path(folder) / "series.csv", rows=ROWS)
+        for case in CASES:
+            if not options.case or case.name in options.case:
+                rows += measure(case, file, options, peer and not case.marks)
+                print(_verdict(case, rows), flush=True)
+    print()
+    show(rows, SHOWN)
+    append(options.out, rows)
 
 
-def by_mode(asked: argparse.Namespace) -> None:
+def by_mode(options: argparse.Namespace) -> None:
     """Measure and show ours by host, attention and mode."""
-    common = Asked(asked.device, asked.rounds, asked.steps, not asked.exact)
+    common = Timing(options.device, options.rounds, options.steps, not options.exact)
     with tempfile.TemporaryDirectory() as folder:
         panel = data.load(write_demo(Path(folder) / "series.csv", rows=ROWS))
     rows = []
-    for host, attention, mode in product(asked.host or HOSTS, asked.attention or ATTENTIONS, asked.mode):
+    for host, attention, mode in product(options.host or HOSTS, options.attention or ATTENTIONS, options.mode):
         if not fits(HOSTS[host], attention):
             continue
-        if asked.whole:
-            row = train_whole(HOSTS[host], attention, mode, asked.whole, common, asked.epochs)
+        if options.whole:
+            row = train_whole(HOSTS[host], attention, mode, options.whole, common, options.epochs)
         else:
             row = measure_mode(HOSTS[host], attention, mode, panel, common)
         rows.append(row)
-        print(f"{host}, {attention}, {mode}: {said(row)}", flush=True)
-        if asked.out:
-            append(asked.out, [row])
+        print(f"{host}, {attention}, {mode}: {describe(row)}", flush=True)
+        append(options.out, [row])
     print()
     show([{name: value for name, value in row.items() if name in BY_MODE} for row in rows])
 
@@ -154,15 +148,20 @@ def make_peer() -> None:
         subprocess.run([*pip, "neuralforecast", "-c", str(pins)], check=True)
 
 
-def measure(case: Case, file: Path, asked: argparse.Namespace, peer: bool) -> list[Row]:
+def measure(case: Case, file: Path, options: argparse.Namespace, peer: bool) -> list[Row]:
     """A row for ours, and one for the peer where there is one."""
-    facts = {**asdict(case), "file": str(file), "device": asked.device, "compile": asked.compile}
-    environment = {} if asked.threads is None else {"OMP_NUM_THREADS": str(asked.threads)}
+    facts = {**asdict(case), "file": str(file), "device": options.device, "compile": options.compile}
+    environment = {} if options.threads is None else {"OMP_NUM_THREADS": str(options.threads)}
     loops = [Loop(sys.executable, HERE / "_loop_rearview.py", facts, environment)]
     if peer:
         loops.append(Loop(PEER_PYTHON, HERE / "_loop_neuralforecast.py", facts, environment))
-    counts = [_portion(loop, asked.seconds) for loop in loops]
-    rounds = [[loop.run(count) / count for loop, count in zip(loops, counts, strict=True)] for _ in range(asked.rounds)]
+    counts = []  # steps that fill a turn, found while the loops warm up
+    for loop in loops:
+        loop.run(3)
+        counts.append(max(FEWEST, min(MOST, round(3 * options.seconds / loop.run(3)))))
+    rounds = [
+        [loop.run(count) / count for loop, count in zip(loops, counts, strict=True)] for _ in range(options.rounds)
+    ]
     watched = loops[0].watch(counts[0])
     # A CUDA graph gathers by itself, and nobody can watch it.
     shares = [watched["data"] / watched["seconds"] if "data" in watched else None, None]
@@ -184,9 +183,9 @@ def measure(case: Case, file: Path, asked: argparse.Namespace, peer: bool) -> li
                 "ratio_least": min(ratios) if ratios and not at else None,
                 "ratio_most": max(ratios) if ratios and not at else None,
                 "wanted": case.wanted if ratios and not at else None,
-                "rounds": asked.rounds,
+                "rounds": options.rounds,
                 "steps": counts[at],
-                "compiled": asked.compile and not at,
+                "compiled": options.compile and not at,
                 "parameters": loop.facts["parameters"],
                 "device": loops[0].facts["device"],
                 "threads": loop.facts["threads"],
@@ -215,12 +214,6 @@ BY_MODE = (
     *("host", "attention", "mode", "ms_per_step", "ms_least", "ms_most", "wanted_ms", "peer_ms", "train_seconds"),
     *("epochs", "preparing_seconds", "windows_per_second", "peak_mib", "captured"),
 )
-
-
-def _portion(loop: Loop, seconds: float) -> int:
-    """Steps that fill a turn, found while the loop warms up."""
-    loop.run(3)
-    return max(FEWEST, min(MOST, round(3 * seconds / loop.run(3))))
 
 
 def _verdict(case: Case, rows: list[Row]) -> str:

@@ -57,8 +57,7 @@ def main() -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         made.append({**row, "peak_gib": round(peak, 2), "threads": torch.get_num_threads(), **origin()})
     show([{name: row[name] for name in ("series", "rows", "median_s", "least_s", "wanted_s")} for row in made])
-    if options.out:
-        append(options.out, made)
+    append(options.out, made)
 
 
 if __name__ == "__main__":

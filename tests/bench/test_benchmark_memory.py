@@ -12,15 +12,15 @@ MATRIX = SIZE * SIZE * 4
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
+def peak_bytes(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     monkeypatch.delitem(sys.modules, "_held", raising=False)
-    from _held import held
+    from _held import peak_bytes
 
-    return held
+    return peak_bytes
 
 
-def test_what_is_given_back_does_not_count_twice(held):
+def test_what_is_given_back_does_not_count_twice(peak_bytes):
     given = torch.ones(SIZE, SIZE)
 
     def work() -> torch.Tensor:
@@ -29,16 +29,16 @@ def test_what_is_given_back_does_not_count_twice(held):
             x = x + 1
         return x
 
-    assert held(work) == 2 * MATRIX
+    assert peak_bytes(work) == 2 * MATRIX
 
 
-def test_views_and_what_was_there_are_free(held):
+def test_views_and_what_was_there_are_free(peak_bytes):
     given = torch.ones(SIZE, SIZE)
-    assert held(lambda: given.T[:10]) == 0
-    assert held(lambda: given.T.reshape(-1).view(SIZE, SIZE)[:10]) == MATRIX
+    assert peak_bytes(lambda: given.T[:10]) == 0
+    assert peak_bytes(lambda: given.T.reshape(-1).view(SIZE, SIZE)[:10]) == MATRIX
 
 
-def test_a_network_holds_its_widest_pair(held):
+def test_a_network_holds_its_widest_pair(peak_bytes):
     network = torch.nn.Sequential(torch.nn.Linear(SIZE, 4 * SIZE), torch.nn.ReLU())
     with torch.no_grad():
-        assert held(lambda: network(torch.ones(SIZE, SIZE))) == (1 + 4 + 4) * MATRIX
+        assert peak_bytes(lambda: network(torch.ones(SIZE, SIZE))) == (1 + 4 + 4) * MATRIX

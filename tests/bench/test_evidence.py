@@ -68,3 +68,19 @@ def test_commands_share_the_time_that_is_left(evidence, tmp_path, monkeypatch):
     evidence.main()
     assert calls[0][:5] == ["reproduce", "flipflop", "--full", "--seeds", "3"]
     assert calls[0][calls[0].index("--out") + 1] == str(tmp_path)
+
+
+def test_the_code_of_a_command_that_fails_ends_the_call(evidence, tmp_path, monkeypatch):
+    commands = []
+
+    def fail(line, command, *_):
+        commands.append(command)
+        return 2
+
+    options = SimpleNamespace(run=["patchtst-rates"], out=tmp_path, workers=1, seconds=60.0, device="cpu")
+    monkeypatch.setattr(evidence, "call", fail)
+    monkeypatch.setattr(evidence, "_arguments", lambda: options)
+    with pytest.raises(SystemExit) as ended:
+        evidence.main()
+    assert ended.value.code == 2
+    assert len(commands) == 1

@@ -41,7 +41,7 @@ def keep(place: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def drawn(figures: ModuleType, folder: Path, name: str) -> ElementTree.Element:
-    assert figures.drawn(folder, folder / "figures", [name]) == [f"{folder / 'figures' / name}.svg is drawn."]
+    assert figures.draw_figures(folder, folder / "figures", [name]) == [f"{folder / 'figures' / name}.svg is drawn."]
     return ElementTree.parse(folder / "figures" / f"{name}.svg").getroot()
 
 
@@ -124,12 +124,12 @@ def test_every_cell_has_its_panel(figures, tmp_path):
 
 
 def test_missing_and_thin_files_are_said(figures, tmp_path):
-    said = figures.drawn(tmp_path, tmp_path / "figures", list(figures.FIGURES))
+    said = figures.draw_figures(tmp_path, tmp_path / "figures", list(figures.FIGURES))
     assert all("is left out: there is no" in sentence for sentence in said)
     assert not list((tmp_path / "figures").iterdir())
     keep(tmp_path / "caps.csv", [forecast("caps", 0.378, model="caps_net")])
     keep(tmp_path / "mica.csv", [forecast("mica", 0.378)])
-    caps, mica = figures.drawn(tmp_path, tmp_path / "figures", ["caps", "mica"])
+    caps, mica = figures.draw_figures(tmp_path, tmp_path / "figures", ["caps", "mica"])
     assert caps.startswith("caps.svg is left out: there are no two attentions")
     assert mica.startswith("mica.svg is left out: mica.csv has no gate beside softmax")
 
@@ -236,7 +236,7 @@ def test_curves_of_a_study_are_drawn_by_rate(figures, tmp_path, monkeypatch):
         run("alibi", 1e-5, "full", [0.1]),
         run("mha", 1e-3, "reduced", [1, 1]),
     ]
-    monkeypatch.setattr(import_module("_figures_synthetic"), "_kept", lambda study, folder: runs)
+    monkeypatch.setattr(import_module("_figures_synthetic"), "_read_runs", lambda study, folder: runs)
     root = drawn(figures, tmp_path, "flipflop")
     said = words(root)
     assert "learning rate 0.00001 (the paper's)" in said
@@ -246,7 +246,7 @@ def test_curves_of_a_study_are_drawn_by_rate(figures, tmp_path, monkeypatch):
 
 def test_figures_of_the_kept_results_are_well_formed(figures, benchmark_scripts, tmp_path):
     results = benchmark_scripts.parent / "results"
-    said = figures.drawn(results, tmp_path, list(figures.FIGURES))
+    said = figures.draw_figures(results, tmp_path, list(figures.FIGURES))
     made = sorted(tmp_path.glob("*.svg"))
     assert len(made) == sum(sentence.endswith("is drawn.") for sentence in said)
     assert len(made) >= 10
@@ -276,10 +276,10 @@ def test_ticks_are_round_and_inside(ends) -> None:
 
 
 def test_strips_of_panels_are_merged_in_their_order() -> None:
-    merged = import_module("_strips").merged
+    merge_keys = import_module("_strips").merge_keys
     first = [("", "softmax"), ("a", "one"), ("a", "three"), ("b", "one")]
     second = [("a", "one"), ("a", "two"), ("c", "one"), ("b", "one")]
-    assert merged([first, second]) == [*first[:2], ("a", "two"), first[2], ("c", "one"), first[3]]
+    assert merge_keys([first, second]) == [*first[:2], ("a", "two"), first[2], ("c", "one"), first[3]]
 
 
 def test_glance_is_drawn_by_budget_with_softmax_as_the_level(figures, tmp_path):
@@ -305,6 +305,6 @@ def test_glance_is_drawn_by_budget_with_softmax_as_the_level(figures, tmp_path):
 
 
 def test_glance_without_rows_is_left_out(figures, tmp_path):
-    assert figures.drawn(tmp_path, tmp_path, ["glance"]) == [
+    assert figures.draw_figures(tmp_path, tmp_path, ["glance"]) == [
         "glance.svg is left out: there is no glance_attention.csv."
     ]

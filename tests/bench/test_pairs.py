@@ -33,7 +33,7 @@ def softmax_and(name: str, differences: list[float]) -> list[dict[str, Any]]:
 
 def test_a_mechanism_is_judged_over_the_runs_it_shares_with_softmax(pairs: ModuleType) -> None:
     rows = [*softmax_and("caps", [-0.1, -0.2, -0.3, -0.4, 0.05]), run("caps", 0, 9.0, dataset="ETTh2")]
-    (line,) = pairs.against(rows, "mse", more_is_better=False, means=False)
+    (line,) = pairs.compare_with_softmax(rows, "mse", more_is_better=False, means=False)
     assert (line.pairs, line.better) == (5, 4)
     assert line.change == pytest.approx(-0.19)
     # scipy.stats.wilcoxon([-0.1, -0.2, -0.3, -0.4, 0.05]).pvalue
@@ -43,37 +43,37 @@ def test_a_mechanism_is_judged_over_the_runs_it_shares_with_softmax(pairs: Modul
 def test_runs_of_another_budget_or_size_are_no_pair(pairs: ModuleType) -> None:
     for column in ("training", "settings", "lookback", "model"):
         rows = [run("softmax", 0, 1.0), run("caps", 0, 0.5, **{column: "other"})]
-        assert pairs.against(rows, "mse", more_is_better=False, means=False) == []
+        assert pairs.compare_with_softmax(rows, "mse", more_is_better=False, means=False) == []
 
 
 def test_many_mechanisms_are_corrected_and_the_best_stands_first(pairs: ModuleType) -> None:
     rows = softmax_and("caps", [-0.1, -0.2, -0.3, -0.4, -0.5]) + softmax_and("linear", [0.1, 0.2, 0.3, 0.4, 0.5])[5:]
-    first, second = pairs.against(rows, "mse", more_is_better=False, means=False)
+    first, second = pairs.compare_with_softmax(rows, "mse", more_is_better=False, means=False)
     assert (first.name, first.better, second.better) == ("caps", 5, 0)
     assert first.p_value == pytest.approx(0.0625)
     assert first.corrected == second.corrected == pytest.approx(0.125)
-    turned = pairs.against(rows, "mse", more_is_better=True, means=False)
+    turned = pairs.compare_with_softmax(rows, "mse", more_is_better=True, means=False)
     assert (turned[0].name, turned[0].better) == ("linear", 5)
 
 
 def test_means_over_seeds_make_one_pair_a_set(pairs: ModuleType) -> None:
     rows = softmax_and("caps", [-0.3, 0.1, 0.1])
-    (line,) = pairs.against(rows, "mse", more_is_better=False, means=True)
+    (line,) = pairs.compare_with_softmax(rows, "mse", more_is_better=False, means=True)
     assert (line.pairs, line.better) == (1, 1)
     assert line.change == pytest.approx(-0.1 / 3)
 
 
 def test_ranks_are_over_the_runs_that_all_have_softmax_among_them(pairs: ModuleType) -> None:
     rows = softmax_and("caps", [-0.1, -0.2, 0.3]) + softmax_and("toa", [0.1, -0.3])[2:] + [run("linear", 9, 0.1)]
-    found = pairs.ranked(rows, "mse", more_is_better=False, means=False)
+    found = pairs.rank_mechanisms(rows, "mse", more_is_better=False, means=False)
     # Seed 2 has no toa, and linear, without a run beside softmax, is none of them.
     assert found.blocks == 2
     assert found.by_name == {"caps": 1.5, "toa gated": 2.0, "softmax": 2.5}
     assert str(found) == "mean rank of 3 over the 2 that all have: caps 1.50; toa gated 2.00; softmax 2.50"
-    turned = pairs.ranked(rows, "mse", more_is_better=True, means=False)
+    turned = pairs.rank_mechanisms(rows, "mse", more_is_better=True, means=False)
     assert turned.by_name == {"softmax": 1.5, "toa gated": 2.0, "caps": 2.5}
-    assert pairs.ranked(rows, "mse", more_is_better=False, means=True).blocks == 1
-    assert pairs.ranked(rows[:3], "mse", more_is_better=False, means=False) is None
+    assert pairs.rank_mechanisms(rows, "mse", more_is_better=False, means=True).blocks == 1
+    assert pairs.rank_mechanisms(rows[:3], "mse", more_is_better=False, means=False) is None
 
 
 def test_the_script_prints_ranks_below_each_table(

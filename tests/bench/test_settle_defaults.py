@@ -39,7 +39,7 @@ def rows() -> LabelledArrays:
 
 
 def test_anomalies_stand_where_they_are_said_to_and_nowhere_else(script: ModuleType, rows: LabelledArrays) -> None:
-    learned, judged, kinds = script.injected(rows.train, seed=0)
+    learned, judged, kinds = script.inject(rows.train, seed=0)
     assert learned.ids == judged.ids == ("long",)
     assert len(learned.values) == 5250
     before = rows.train.values[5250:7000]
@@ -72,7 +72,7 @@ def test_of_choices_as_good_as_the_best_the_smallest_is_taken(script: ModuleType
         ]
 
     best, near, far = [0.9, 0.8, 0.7], [0.8, 0.9, 0.69], [0.7, 0.6, 0.5]
-    script.tell([*made("none", 128, best), *made("mean", 64, near), *made("mean", 32, far)], task)
+    script.print_choice([*made("none", 128, best), *made("mean", 64, near), *made("mean", 32, far)], task)
     assert capsys.readouterr().out.splitlines()[-1] == "chosen: pool = mean, width = 64, dropout = 0.1"
 
 

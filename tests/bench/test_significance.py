@@ -137,17 +137,17 @@ def test_scores_that_are_missing_are_named():
         significance.judge(drawn(3, 2, 1), ["a", "a"])
 
 
-def test_the_paired_interval_equals_scipy_and_is_the_same_twice():
+def test_the_bootstrap_interval_equals_scipy_and_is_the_same_twice():
     ours, theirs = drawn(17, 2, 7).T
-    found = significance.paired_interval(ours, theirs, level=0.9, draws=20_000)
-    assert found == significance.paired_interval(ours, theirs, level=0.9, draws=20_000)
+    found = significance.bootstrap_interval(ours - theirs, level=0.9, draws=20_000)
+    assert found == significance.bootstrap_interval(ours - theirs, level=0.9, draws=20_000)
     expected = stats.bootstrap(
         (ours - theirs,), np.mean, confidence_level=0.9, n_resamples=20_000, method="percentile", rng=3
     ).confidence_interval
     assert found.mean == pytest.approx(float(np.mean(ours - theirs)))
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.02)
     with pytest.raises(InputError, match="at least two blocks, but there is 1"):
-        significance.paired_interval(ours[:1], theirs[:1])
+        significance.bootstrap_interval(ours[:1] - theirs[:1])
 
 
 @pytest.mark.parametrize("name", ["apart", "alike", "tied"])
@@ -168,8 +168,8 @@ def test_ranks_and_tests_equal_aeon(name: str):
             assert pair.p_value == pytest.approx(min(1, 2 * min(share, 1 - share)), abs=0.03)
         elif share < 0.5:
             assert pair.p_value == pytest.approx(2 * share)
-    if found.friedman.p_value > found.alpha:
+    if found.friedman.p_value > significance.ALPHA:
         assert found.cliques == ((0, len(found.names) - 1),)
     else:
         bars = [tuple(np.flatnonzero(row)[[0, -1]].tolist()) for row in theirs["output_cliques"]]
-        assert list(significance.cliques(len(found.names), lambda i, j: one_sided[i, j] <= found.alpha)) == bars
+        assert list(significance.cliques(len(found.names), lambda i, j: one_sided[i, j] <= significance.ALPHA)) == bars

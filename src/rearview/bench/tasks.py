@@ -129,7 +129,7 @@ TASKS = (FORECASTING, CLASSIFICATION, DETECTION)
 
 
 class StrangeFileError(InputError):
-    """A file of something else than result rows."""
+    """A file that holds no result rows."""
 
 
 def get(name: str) -> Task:

@@ -1,4 +1,4 @@
-"""How commands are declared: each takes, beside its own options, those that say what is printed."""
+"""Declaration of commands: each takes its own options and those that control what is printed."""
 
 import functools
 import inspect
@@ -45,10 +45,10 @@ def command(*, name: str | None = None, json: bool = True, dry_run: bool = False
     def declare(function: Command) -> Command:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> int:
-            asked = Output(**{option: kwargs.pop(option, False) for option in taken})
-            if asked.quiet and asked.verbose:
+            options = Output(**{option: kwargs.pop(option, False) for option in taken})
+            if options.quiet and options.verbose:
                 raise UsageError("--quiet and --verbose contradict each other; leave one of them out.")
-            before = output.set(asked)
+            before = output.set(options)
             try:
                 return function(*args, **kwargs)
             finally:

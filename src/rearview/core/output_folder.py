@@ -48,11 +48,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a folder says of the run in it; paths are below the folder."""
+    """The record of a run in its output folder; paths are relative to the folder."""
 
     command: str
     files: tuple[str, ...]
-    """What runs made."""
+    """The files that runs made."""
     staging: str | None = None
     """The folder inside that holds the files of a run until they are renamed to their places."""
     moves: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Mark:
     stale: tuple[str, ...] = ()
     """The files to be removed then."""
     foreign: tuple[str, ...] = ()
-    """What lay among the checkpoints before the first run."""
+    """Names found among the checkpoints before the first run."""
 
     def write(self, folder: Path) -> None:
         """Write the mark of a run that is under way."""
@@ -75,11 +75,11 @@ class OutputFolder:
     path: Path
     command: str
     made: frozenset[str]
-    """What earlier runs made here."""
+    """The files that earlier runs made here."""
     inputs: tuple[Path, ...]
     overwrite: bool
     foreign: tuple[str, ...]
-    """What lay among the checkpoints before the first run here."""
+    """Names found among the checkpoints before the first run here."""
 
     @classmethod
     @contextlib.contextmanager
@@ -252,7 +252,7 @@ def find_model(folder: Path) -> Path:
 
 
 def read_mark(folder: Path) -> Mark | None:
-    """What a folder says of the run in it; None: it is not marked, or not by this library."""
+    """The mark of the run in a folder; None: it has none, or not one of this library."""
     return _parse_mark(folder, MARK) or _parse_mark(folder, "run.json")
 
 
@@ -324,7 +324,7 @@ def _leave(path: Path, new: Iterable[Path]) -> None:
 
 
 def _own_checkpoints(path: Path, foreign: Iterable[str]) -> list[Path]:
-    """What runs left in the folder of the checkpoints."""
+    """The checkpoints that runs left behind."""
     own = [one for one in (path / CHECKPOINTS).glob("*") if one.name not in foreign and not one.is_symlink()]
     return [one for one in own if (_PORTFOLIO if one.is_dir() else _CHECKPOINT).fullmatch(one.name) or one.match(PART)]
 
@@ -360,7 +360,7 @@ def _check_paths(folder: Path, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _files_of_earlier_run(folder: Path, command: str, *, demo: bool) -> list[str]:
-    """What a run of a version that did not list its files made: files of known names, and models."""
+    """The files of a run by a version that did not list them: those of known names, and models."""
     # Versions that did not list their files wrote no summary: one that is there is somebody else's.
     names = [name for name in OUTPUTS[command] if name != "summary.md"] + (["demo.csv"] if demo else [])
     files = [name for name in names if (folder / name).is_file()]

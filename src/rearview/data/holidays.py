@@ -64,12 +64,12 @@ class HolidayColumns:
         if not regions:
             return cls((), np.empty((len(stamps), 0)))
         begin, end = _days(stamps, step, layout)
-        found = _find_days(tuple(regions), begin.min().astype(object).year, end.max().astype(object).year)
+        days_of = _find_days(tuple(regions), begin.min().astype(object).year, end.max().astype(object).year)
         wanted = [name for name in trained if is_holiday(name)]
-        names = wanted or [ANY, *(f"{NAMED}{name}" for name in found if name != ANY)]
+        names = wanted or [ANY, *(f"{NAMED}{name}" for name in days_of if name != ANY)]
         cells = np.zeros((len(stamps), len(names)))
         for place, name in enumerate(names):
-            counts = sorted(found.get(name.removeprefix(NAMED), {}).items())
+            counts = sorted(days_of.get(name.removeprefix(NAMED), {}).items())
             days = np.array([day for day, _ in counts], dtype="datetime64[D]")
             total = np.concatenate([[0.0], np.cumsum([count for _, count in counts])])
             cells[:, place] = total[np.searchsorted(days, end)] - total[np.searchsorted(days, begin)]
@@ -79,7 +79,7 @@ class HolidayColumns:
         return cls(tuple(np.array(names)[seen].tolist()), cells[:, seen])
 
     def finding(self, regions: Sequence[str], step: Step) -> Finding:
-        """What was added, as a sentence."""
+        """A finding on the columns that were added."""
         of = f"Public holidays of {', '.join(regions)}"
         what = f"{len(self.names) - 1} by name" if len(self.names) > 1 else "none within the rows"
         how = "" if step.sub_daily or (step.count, step.unit) in ((1, "D"), (1, "B")) else ", counted by their days"
@@ -115,13 +115,13 @@ def _find_days(regions: tuple[str, ...], first: int, last: int) -> dict[str, dic
     """Holiday -> its days; under `ANY` the days with a holiday, and in how many of the regions."""
     import holidays
 
-    found: dict[str, dict[date, int]] = {ANY: {}}
+    days_of: dict[str, dict[date, int]] = {ANY: {}}
     for region in regions:
         country, _, part = region.partition("-")
         years = range(first, last + 1)
         calendar = holidays.country_holidays(country, subdiv=part or None, years=years, language=LANGUAGE)
         for day, names in sorted(calendar.items()):
-            found[ANY][day] = found[ANY].get(day, 0) + 1
+            days_of[ANY][day] = days_of[ANY].get(day, 0) + 1
             for name in names.split("; "):
-                found.setdefault(name.replace(" (estimated)", ""), {})[day] = 1
-    return found
+                days_of.setdefault(name.replace(" (estimated)", ""), {})[day] = 1
+    return days_of

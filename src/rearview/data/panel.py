@@ -27,14 +27,14 @@ class Finding:
     what: str
     """A short key such as "gaps", "unsorted", "sentinels", "step"."""
     count: int
-    """How many rows, cells or series it concerns; 0 for what was inferred."""
+    """The number of rows, cells or series concerned; 0 for what was inferred."""
     message: str
     """The sentence a person reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the data came, so that forecasts go back the same way."""
+    """The layout of the data as given, so that forecasts go back in the same form."""
 
     form: Literal["wide", "long"]
     time_col: str
@@ -49,7 +49,7 @@ class Layout:
     """Whether a panel's stamps are local wall time or, for steps shorter than a day in a time zone, UTC."""
     time_kind: Literal["datetime", "date", "integer", "text"] = "datetime"
     time_format: str | None = None
-    """How stamps that came as text were written, as `strftime` takes it."""
+    """The format of stamps given as text, for `strftime`."""
     bare: bool = False
     """The stamps came without the time zone that they are in, and go back without it."""
     time_index: bool = False
@@ -88,16 +88,16 @@ class Panel:
     columns: tuple[str, ...]
     """Names of the columns: targets, then past inputs, then inputs known in the future."""
     targets: int
-    """How many of the columns are forecast."""
+    """The number of columns that are forecast."""
     known: int
-    """How many of the last columns are known in the future."""
+    """The number of columns, the last ones, that are known in the future."""
     step: Step
     layout: Layout
     findings: tuple[Finding, ...] = field(default=())
     anchors: NDArray[np.generic] | None = None
     """[series]: a stamp that a whole series is whole steps from, kept where rows were cut off; None: see `anchored`."""
     statics: Statics | None = None
-    """What describes the series; None: nothing does."""
+    """Features that describe the series; None: there are none."""
 
     @property
     def series(self) -> int:

@@ -15,7 +15,7 @@ from rearview.data.step import Stamps, Step
 
 Floats = NDArray[np.float64]
 ONE_SERIES = "series"
-"""What the only series of a panel is called where it has no name."""
+"""The name of the only series of a panel where it has none."""
 
 
 @dataclass(slots=True)

@@ -102,7 +102,7 @@ def check_years(stamps: NDArray[np.generic], source: str) -> None:
 
 
 def _target_variables(panel: Panel) -> tuple[str, ...]:
-    """What has values to forecast, by name: the series of a long table, or the targets of one series."""
+    """The names of what has values to forecast: the series of a long table, or the targets of one series."""
     return panel.ids if panel.layout.named_series else panel.target_names
 
 

@@ -36,7 +36,7 @@ class Split:
     rows: NDArray[np.int64]
     """[series]: rows of each series that belong to training; the scaler sees no others."""
     note: str
-    """How it was cut, for a person."""
+    """A description of the cut, for a person."""
 
 
 def split(panel: Panel, lookback: int, horizon: int, *, share: float = SHARE, calibrate: bool = True) -> Split:
@@ -64,14 +64,14 @@ def split(panel: Panel, lookback: int, horizon: int, *, share: float = SHARE, ca
     if len(np.unique(train.series)) < (1 - MOST_IDLE) * panel.series:
         borders = _own_borders(panel, lookback, horizon, stretch, parts)
         train = observed(None, borders[0])
-    held = [observed(a, b) for a, b in zip(borders, [*borders[1:], lengths], strict=True)]
+    held_out = [observed(a, b) for a, b in zip(borders, [*borders[1:], lengths], strict=True)]
     if not calibrate:
-        return Split(train, held[0], _NONE, borders[0], f"the last {stretch} steps stop the training")
+        return Split(train, held_out[0], _NONE, borders[0], f"the last {stretch} steps stop the training")
     note = f"the last {stretch} steps calibrate the intervals"
     if parts == 1:
         note = f"{note}; too short to hold out rows for early stopping as well"
-        return Split(train, _NONE, held[0], borders[0], note)
-    return Split(train, held[0], held[1], borders[0], f"{note}, the {stretch} before them stop the training")
+        return Split(train, _NONE, held_out[0], borders[0], note)
+    return Split(train, held_out[0], held_out[1], borders[0], f"{note}, the {stretch} before them stop the training")
 
 
 def find_short_series(panel: Panel, cut: Split, lookback: int, horizon: int) -> tuple[Finding, ...]:

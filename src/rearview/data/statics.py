@@ -1,4 +1,4 @@
-"""What describes the series of a panel and never changes, and how models take it."""
+"""Features that describe the series of a panel and never change, and how models take them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

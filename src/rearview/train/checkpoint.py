@@ -165,7 +165,7 @@ def load(path: Path, run: Facts, model: nn.Module, optimiser: torch.optim.Optimi
 
 
 def read_length(path: Path) -> tuple[int, int | None]:
-    """How long the training of a checkpoint is: its `epochs` and `windows_per_epoch`."""
+    """The length of a checkpoint's training: its `epochs` and `windows_per_epoch`."""
     saved = read(path)[1]["run"]["settings"]
     return int(saved["epochs"]), saved["windows_per_epoch"]
 

@@ -183,12 +183,12 @@ def _count_saved(model: nn.Module, room: float = math.inf) -> Iterator[Counter[s
     def place(tensor: Tensor) -> int:
         return tensor.untyped_storage().data_ptr()
 
-    seen = {place(tensor) for tensor in (*model.parameters(), *model.buffers())}
+    known = {place(tensor) for tensor in (*model.parameters(), *model.buffers())}
     count = Counter[str]()
 
     def keep(tensor: Tensor) -> Tensor:
-        if place(tensor) not in seen:
-            seen.add(place(tensor))
+        if place(tensor) not in known:
+            known.add(place(tensor))
             count["bytes"] += tensor.untyped_storage().nbytes()
             if count["bytes"] > room:
                 raise TooMuch

@@ -93,8 +93,10 @@ class Line:
 
     def epoch(self, epoch: Epoch) -> None:
         self.validation = epoch.validation_loss
-        held = "" if epoch.validation_loss is None else f", validation {epoch.validation_loss:.4g}"
-        self._note(f"epoch {epoch.number}/{self.epochs}: loss {epoch.train_loss:.4g}{held}, {epoch.seconds:.1f} s")
+        validation = "" if epoch.validation_loss is None else f", validation {epoch.validation_loss:.4g}"
+        self._note(
+            f"epoch {epoch.number}/{self.epochs}: loss {epoch.train_loss:.4g}{validation}, {epoch.seconds:.1f} s"
+        )
 
     def end(self) -> None:
         if self.shown:

@@ -10,7 +10,6 @@ An interval speaks of other seeds of the same network, settings and split. It sa
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -71,7 +70,7 @@ class Arm:
 
     @property
     def call(self) -> str:
-        """What the interval says of it beside the yardstick; empty where there is none."""
+        """The verdict of the interval against the yardstick; empty where there is none."""
         if self.against is None:
             return ""
         return BETTER if self.against.high < 0 else WORSE if self.against.low > 0 else UNTOLD
@@ -144,13 +143,13 @@ def find_ablations(boards: Sequence[Board]) -> list[Ablation]:
 
 def _compare(groups: Sequence[tuple[str, Sequence[Row]]]) -> list[Ablation]:
     """The ablations of rows on several footings, with intervals that hold together."""
-    kept: list[tuple[str, Place, dict[str, list[Row]]]] = []
+    places: list[tuple[str, Place, dict[str, list[Row]]]] = []
     for footing, rows in groups:
         networks = group_by(filter(has_error, rows), lambda row: (row.dataset, row.model, row.lookback))
         for place, own in networks.items():
-            kept += [(footing, Place(*place, tuple(same)), arms) for same, arms in _pool_horizons(own)]
-    count = sum(len(arms) - 1 for _, _, arms in kept)
-    return [replace(_ablate(place, arms, count), footing=footing) for footing, place, arms in kept]
+            places += [(footing, Place(*place, tuple(same)), arms) for same, arms in _pool_horizons(own)]
+    count = sum(len(arms) - 1 for _, _, arms in places)
+    return [replace(_ablate(place, arms, count), footing=footing) for footing, place, arms in places]
 
 
 def _pool_horizons(rows: Sequence[Row]) -> list[tuple[list[int], dict[str, list[Row]]]]:
@@ -186,12 +185,12 @@ def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int) -> Ablat
     validation = {name: float(np.mean([row.validation_loss for row in rows])) for name, rows in arms.items()}
     yard = min((name for name in arms if arms[name][0].attention in CONTROLS), key=validation.__getitem__)
     errors = {name: _errors_by_seed(rows, place.horizons) for name, rows in arms.items()}
-    made = {}
+    compared = {}
     for name, rows in arms.items():
         shared = sorted(errors[name].keys() & errors[yard].keys())
         differences = [float(np.mean(100 * (errors[name][seed] / errors[yard][seed] - 1))) for seed in shared]
-        told = name != yard and len(shared) > 1
-        made[name] = Arm(
+        has_interval = name != yard and len(shared) > 1
+        compared[name] = Arm(
             name=name,
             attention=rows[0].attention,
             error=float(np.mean([_error(row) for row in rows])),
@@ -199,7 +198,7 @@ def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int) -> Ablat
             seeds=len(errors[name]),
             parameters=round(np.mean([row.parameters for row in rows])),
             seconds=float(np.mean([row.train_seconds for row in rows])),
-            against=student_interval(differences, comparisons, LEVEL) if told else None,
+            against=student_interval(differences, comparisons, LEVEL) if has_interval else None,
         )
     budgets = [
         [budget.budget_of([row for row in rows if row.horizon == horizon]) for rows in arms.values()]
@@ -208,8 +207,8 @@ def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int) -> Ablat
     return Ablation(
         place=place,
         metric=FORECASTING.deciding_measure(next(iter(arms.values()))[0].protocol),
-        yardstick=made[yard],
-        arms=tuple(made.values()),
+        yardstick=compared[yard],
+        arms=tuple(compared.values()),
         comparisons=comparisons,
         uneven=budget.describe_differences(budgets),
         unfinished=sum(0 < row.epochs == row.best_epoch for rows in arms.values() for row in rows),
@@ -218,14 +217,9 @@ def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int) -> Ablat
 
 def _errors_by_seed(rows: Sequence[Row], horizons: Sequence[int]) -> dict[int, NDArray[np.float64]]:
     """By seed: the errors at all horizons, of seeds that were run at every one."""
-    seeds: dict[int, dict[int, float]] = defaultdict(dict)
-    for row in rows:
-        seeds[row.seed][row.horizon] = _error(row)
-    return {
-        seed: np.array([own[horizon] for horizon in horizons])
-        for seed, own in seeds.items()
-        if own.keys() == set(horizons)
-    }
+    runs = group_by(rows, lambda row: row.seed)
+    errors = {seed: {row.horizon: _error(row) for row in own} for seed, own in runs.items()}
+    return {seed: np.array([own[one] for one in horizons]) for seed, own in errors.items() if {*own} == {*horizons}}
 
 
 def _error(row: Row) -> float:

@@ -35,7 +35,7 @@ def compare_all(task: Task, rows: Sequence[RunRow]) -> list[Comparison]:
     for row, named in zip(usable, name_candidates(usable), strict=True):
         names[id(row)] = named.name if named.dataset == row.dataset else f"{named.name} on {named.dataset}"
     by_place = group_by(usable, _place)
-    seen: set[int] = set()
+    shown: set[int] = set()
     comparisons = []
     for experiment in (experiment for experiment in catalogue.every() if experiment.task == task.name):
         for cell in experiment.cells:
@@ -43,9 +43,9 @@ def compare_all(task: Task, rows: Sequence[RunRow]) -> list[Comparison]:
             fresh = tuple(
                 number
                 for number in cell.numbers
-                if id(number) not in seen and (not task.printed or (number.metric in task.printed and number.value))
+                if id(number) not in shown and (not task.printed or (number.metric in task.printed and number.value))
             )
-            seen |= {id(number) for number in fresh}
+            shown |= {id(number) for number in fresh}
             places = [row for each in (cell, *cell.among) for row in by_place.get(_place(each), ())]
             made = find_all_rows(cell, places)
             if fresh and made:

@@ -1,9 +1,8 @@
 """Leaderboards: rows by protocol, data set and horizon, each candidate with mean and spread over seeds and its cost."""
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 import numpy as np
@@ -32,19 +31,12 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Candidate):
     """One candidate on one block."""
 
     task: Task
     protocol: str
-    dataset: str
     horizon: int | None
-    label: str
-    """Network, mechanism and what else tells runs apart, the look-back left out."""
-    name: str
-    """The same, with the look-back where it tells runs apart."""
-    differences: tuple[str, ...]
-    """All that sets it apart beside mechanism and look-back."""
     model: str
     attention: str
     lookback: int
@@ -114,17 +106,19 @@ def failed_runs(rows: Sequence[RunRow]) -> list[RunRow]:
 
 def build_boards(task: Task, rows: Sequence[RunRow]) -> list[Board]:
     """A board for each protocol, data set and horizon among the rows of `latest_runs`."""
+
+    def key(run: tuple[Candidate, RunRow]) -> tuple[object, ...]:
+        candidate, row = run
+        return candidate, row.protocol, getattr(row, "horizon", None), row.model, row.attention, row.lookback
+
     usable = latest_runs(rows)
-    gathered: dict[tuple[str, str, int | None], dict[_Who, list[RunRow]]] = defaultdict(lambda: defaultdict(list))
-    for row, candidate in zip(usable, name_candidates(usable), strict=True):
-        block = (row.protocol, candidate.dataset, getattr(row, "horizon", None))
-        gathered[block][candidate, row.model, row.attention, row.lookback].append(row)
-    boards = []
-    for protocol, dataset, horizon in sorted(gathered, key=lambda block: (*block[:2], block[2] or 0)):
-        empty = Board(task, protocol, dataset, horizon, ())
-        entries = [_entry(empty, who, same) for who, same in gathered[protocol, dataset, horizon].items()]
-        boards.append(replace(empty, entries=tuple(sorted(entries, key=_merit))))
-    return boards
+    runs = group_by(zip(name_candidates(usable), usable, strict=True), key).values()
+    entries = [_entry(task, same[0][0], [row for _, row in same]) for same in runs]
+    blocks = group_by(entries, lambda entry: (entry.protocol, entry.dataset, entry.horizon))
+    return [
+        Board(task, *block, tuple(sorted(blocks[block], key=_rank_key)))
+        for block in sorted(blocks, key=lambda block: (*block[:2], block[2] or 0))
+    ]
 
 
 def read_measure(task: Task, row: RunRow, metric: str) -> float | None:
@@ -158,26 +152,19 @@ def _key(row: RunRow) -> tuple[object, ...]:
     return key_without(row.configuration, _CHECKSUMS)
 
 
-_Who = tuple[Candidate, str, str, int]
-"""A candidate with its model, mechanism and look-back."""
-
-
-def _entry(board: Board, who: _Who, rows: Sequence[RunRow]) -> Entry:
-    candidate, model, attention, lookback = who
-    columns = (*board.task.metrics, *board.task.chance.values())
-    measured = {metric: [read_measure(board.task, row, metric) for row in rows] for metric in columns}
+def _entry(task: Task, candidate: Candidate, rows: Sequence[RunRow]) -> Entry:
+    columns = (*task.metrics, *task.chance.values())
+    measured = {metric: [read_measure(task, row, metric) for row in rows] for metric in columns}
     costs = {cost: [getattr(row, cost, None) for row in rows] for cost in COSTS}
+    first = rows[0]
     return Entry(
-        task=board.task,
-        protocol=board.protocol,
-        dataset=board.dataset,
-        horizon=board.horizon,
-        label=candidate.label,
-        name=candidate.name,
-        differences=candidate.differences,
-        model=model,
-        attention=attention,
-        lookback=lookback,
+        task=task,
+        protocol=first.protocol,
+        horizon=getattr(first, "horizon", None),
+        model=first.model,
+        attention=first.attention,
+        lookback=first.lookback,
+        **{field.name: getattr(candidate, field.name) for field in fields(candidate)},
         scores={metric: score for metric, values in measured.items() if (score := _score(values))},
         costs={cost: score.mean for cost, values in costs.items() if (score := _score(values))},
         rows=tuple(rows),
@@ -191,7 +178,7 @@ def _score(values: Sequence[float | None]) -> Score | None:
     return Score(float(np.mean(known)), float(np.std(known, ddof=1)) if len(known) > 1 else None, len(known))
 
 
-def _merit(entry: Entry) -> tuple[bool, float]:
+def _rank_key(entry: Entry) -> tuple[bool, float]:
     """A key that sorts the best first, and those without a number last."""
     value = entry.score.mean if entry.score else math.nan
     return math.isnan(value), value if entry.task.lower_is_better else -value

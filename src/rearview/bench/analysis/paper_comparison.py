@@ -181,12 +181,12 @@ def _differences(task: Task, cell: Cell, rows: Sequence[RunRow]) -> dict[int, tu
     if task is not tasks.FORECASTING:
         return {id(row): named.differences for row, named in zip(rows, name_candidates(rows), strict=True)}
     forecasts = [row for row in rows if isinstance(row, Row)]
-    found = {}
+    differences = {}
     for row in forecasts:
         apart = spell_deviations(row, cell.presets, _SHOWN_ELSEWHERE)
         usual = cell.loss is not None or _has_loss(row, _declared_losses(row.protocol)[0])
-        found[id(row)] = apart if usual else (f"loss={row.loss}", *apart)
-    return found
+        differences[id(row)] = apart if usual else (f"loss={row.loss}", *apart)
+    return differences
 
 
 def _values(rows: Sequence[RunRow], metric: str, original: bool = False) -> list[float]:
@@ -208,7 +208,7 @@ def find_rows(cell: Cell, rows: Sequence[RunRow]) -> list[RunRow]:
 
 
 def _family(cell: Cell) -> tuple[str, str, str]:
-    """What shares one look-back over all horizons."""
+    """The key of cells that share one look-back over all horizons."""
     return cell.dataset, cell.model, cell.mechanism
 
 
@@ -315,11 +315,9 @@ def _matches_forecast(row: Row, cell: Cell) -> bool:
         return False
     # A smaller budget is told beside a run, which counts all the same.
     training = {name: value for name, value in cell.training.items() if name not in budget.TRAINING}
-    asked = {"settings": cell.settings, "training": training}
-    if any(
-        not json.loads(as_json(given)).items() <= json.loads(getattr(row, of)).items() for of, given in asked.items()
-    ):
-        return False
+    for wanted, column in ((cell.settings, row.settings), (training, row.training)):
+        if not json.loads(as_json(wanted)).items() <= json.loads(column).items():
+            return False
     searched = json.loads(row.budget)
     if bool(cell.candidates) != ("candidates" in searched) or bool(cell.tuning) != ("tuner" in searched):
         return False

@@ -110,8 +110,8 @@ def friedman(scores: Scores) -> Friedman:
     values = check_scores(scores)
     if (np.ptp(values, axis=1) == 0).all():
         return Friedman(0.0, 1.0, *values.shape)
-    found = friedmanchisquare(*values.T)
-    return Friedman(float(found.statistic), float(found.pvalue), *values.shape)
+    test = friedmanchisquare(*values.T)
+    return Friedman(float(test.statistic), float(test.pvalue), *values.shape)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -126,6 +126,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 ALPHA = 0.05
+"""The level of significance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +155,11 @@ class Judgement:
     pairs: tuple[PairTest, ...]
     cliques: tuple[tuple[int, int], ...]
     """First and last place of every group of neighbours without a significant difference between any two."""
-    alpha: float
 
     @property
     def needed(self) -> int:
         """The fewest blocks with which a difference of these candidates could be significant at all."""
-        return blocks_needed(len(self.names), self.alpha)
+        return blocks_needed(len(self.names))
 
     @property
     def too_few(self) -> bool:
@@ -169,12 +169,12 @@ class Judgement:
     @property
     def significant(self) -> tuple[PairTest, ...]:
         """The pairs that differ."""
-        if self.friedman is not None and self.friedman.p_value > self.alpha:
+        if self.friedman is not None and self.friedman.p_value > ALPHA:
             return ()
-        return tuple(pair for pair in self.pairs if pair.corrected <= self.alpha)
+        return tuple(pair for pair in self.pairs if pair.corrected <= ALPHA)
 
 
-def judge(scores: Scores, names: Sequence[str], *, lower_is_better: bool = True, alpha: float = ALPHA) -> Judgement:
+def judge(scores: Scores, names: Sequence[str], *, lower_is_better: bool = True) -> Judgement:
     """Ranks and tests of scores [block, candidate]; pairs count as different only after Friedman's test."""
     values = check_scores(scores)
     if len(names) != values.shape[1] or len(set(names)) != len(names):
@@ -195,7 +195,7 @@ def judge(scores: Scores, names: Sequence[str], *, lower_is_better: bool = True,
     )
     overall = friedman(values) if len(values) > 1 and values.shape[1] > 2 else None
     named = tuple(names[place] for place in order)
-    judgement = Judgement(named, tuple(average[order].tolist()), len(values), overall, pairs, (), alpha)
+    judgement = Judgement(named, tuple(average[order].tolist()), len(values), overall, pairs, ())
     different = {frozenset((pair.first, pair.second)) for pair in judgement.significant}
     groups = cliques(len(named), lambda i, j: frozenset((named[i], named[j])) in different)
     return replace(judgement, cliques=groups)
@@ -213,15 +213,15 @@ def cliques(count: int, different: Callable[[int, int], bool]) -> tuple[tuple[in
     return tuple(stretches)
 
 
-def blocks_needed(candidates: int, alpha: float = ALPHA) -> int:
+def blocks_needed(candidates: int) -> int:
     """The fewest blocks with which one of all pairs of so many candidates could pass."""
-    return fewest_blocks(candidates * (candidates - 1) // 2, alpha)
+    return fewest_blocks(candidates * (candidates - 1) // 2)
 
 
-def fewest_blocks(comparisons: int, alpha: float = ALPHA) -> int:
+def fewest_blocks(comparisons: int) -> int:
     """The fewest blocks with which one comparison could pass: n blocks all won have p = 2 / 2**n before Holm's
     correction."""
-    return max(1, math.ceil(math.log2(2 * comparisons / alpha)))
+    return max(1, math.ceil(math.log2(2 * comparisons / ALPHA)))
 
 
 DRAWS = 10_000
@@ -250,9 +250,8 @@ def student_interval(differences: Sequence[float], comparisons: int, level: floa
     return Interval(mean, mean - float(reach), mean + float(reach), level)
 
 
-def paired_interval(ours: Scores, theirs: Scores, *, level: float = 0.95, draws: int = DRAWS) -> Interval:
-    """The mean of ours minus theirs over blocks, with the percentile interval of means of blocks drawn in pairs."""
-    differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
+def bootstrap_interval(differences: Scores, *, level: float = 0.95, draws: int = DRAWS) -> Interval:
+    """The mean difference over blocks, with the percentile interval of the means of blocks drawn with replacement."""
     if differences.ndim != 1 or len(differences) < 2:
         raise InputError(
             f"A paired bootstrap needs at least two blocks, but there is {differences.size}; one block can't tell how "

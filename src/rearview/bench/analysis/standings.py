@@ -115,7 +115,7 @@ class Contrast:
     change: float
     """Mean relative difference of the deciding measure, in percent."""
     parameters: float
-    """How many times as many it has, the median over blocks."""
+    """Its number of parameters over the other's, the median over blocks."""
     interval: significance.Interval | None
     """Of the change, by a paired bootstrap over data sets; None where there are too few."""
     p_value: float
@@ -139,7 +139,7 @@ class Answer:
     standing: Standing
     best: Contrast
     comparisons: int
-    """How many mechanisms stand against softmax, of which it is the best on the test rows."""
+    """The number of mechanisms compared with softmax; it is the best of them on the test rows."""
 
     @property
     def gains(self) -> bool:
@@ -149,16 +149,16 @@ class Answer:
     @property
     def needed(self) -> int:
         """The data sets that a test of so many comparisons needs."""
-        return significance.fewest_blocks(self.comparisons, self.standing.judgement.alpha)
+        return significance.fewest_blocks(self.comparisons)
 
     @property
     def outcome(self) -> Literal["budgets differ", "too few data sets", "significant", "not significant"]:
-        """What a test says of its difference from softmax, or why there is none."""
+        """The outcome of the test against softmax, or the reason why there is none."""
         if budget.is_unfair(self.standing.uneven):
             return "budgets differ"
         if len(self.standing.blocks) < self.needed:
             return "too few data sets"
-        return "significant" if self.best.corrected < self.standing.judgement.alpha else "not significant"
+        return "significant" if self.best.corrected < significance.ALPHA else "not significant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def _compare_networks(entries: Sequence[Entry]) -> list[Standing]:
             continue  # of which a leaderboard says all
         who = {name: cells[name][rectangle.blocks[0]] for name in rectangle.names}
         attending = {name for name, entry in who.items() if entry.attention}
-        if len({entry.model for entry in who.values()}) > 1 and attending <= _plain(who).keys():
+        if len({entry.model for entry in who.values()}) > 1 and attending <= _find_softmax(who).keys():
             standing = _build_standing(cells, rectangle, "")
             if not standing.uneven:
                 return [standing]
@@ -258,15 +258,15 @@ def pick_headline(standings: Sequence[Standing]) -> Standing:
     is something better to say.
     """
     pool = [one for one in standings if one.task is standings[0].task]
-    wishes: tuple[Callable[[Standing], bool], ...] = (
+    preferences: tuple[Callable[[Standing], bool], ...] = (
         lambda one: not one.is_ablation,
         lambda one: bool(one.holds) or bool(one.rates),
         lambda one: not budget.is_unfair(one.uneven),
         lambda one: one.protocol == "clean",
     )
-    for wish in wishes:
-        pool = [one for one in pool if wish(one)] or pool
-    return max(pool, key=_surety)
+    for preferred in preferences:
+        pool = [one for one in pool if preferred(one)] or pool
+    return max(pool, key=_certainty)
 
 
 def pick_answers(standings: Sequence[Standing]) -> list[Answer]:
@@ -277,7 +277,7 @@ def pick_answers(standings: Sequence[Standing]) -> list[Answer]:
     ]
     pools = group_by(against_softmax, lambda one: (one.task, one.model))
     widest = [
-        max(pool, key=lambda one: (one.protocol == "clean", not budget.is_unfair(one.uneven), *_surety(one)))
+        max(pool, key=lambda one: (one.protocol == "clean", not budget.is_unfair(one.uneven), *_certainty(one)))
         for pool in pools.values()
     ]
     return [answer for one in widest if (answer := _answer(one))]
@@ -293,8 +293,8 @@ def _answer(standing: Standing) -> Answer | None:
     return Answer(standing, min(attending, key=lambda one: sign * one.size), len(contrasts))
 
 
-def _surety(one: Standing) -> tuple[int, int, bool, int]:
-    """What makes a comparison surer: a few seeds, then data sets, then a rate that suits each candidate, then runs."""
+def _certainty(one: Standing) -> tuple[int, int, bool, int]:
+    """A key that sorts comparisons by certainty: a few seeds, data sets, a rate of each candidate's own, then runs."""
     return min(one.seeds, SEEDS), len(one.blocks), bool(one.rates), len(one.rows)
 
 
@@ -311,7 +311,7 @@ def build_contrasts(standing: Standing) -> list[Contrast]:
         column, base = scores[name], scores[against]
         change = 100 * (column / base - 1)
         won = significance.record(column, base, lower_is_better=standing.task.lower_is_better)
-        interval = significance.paired_interval(change, np.zeros_like(change)) if len(change) >= FEWEST else None
+        interval = significance.bootstrap_interval(change) if len(change) >= FEWEST else None
         both = list(zip(standing.entries[name], standing.entries[against], strict=True))
         times = np.median([ours.costs["parameters"] / (theirs.costs["parameters"] or 1.0) for ours, theirs in both])
         tests = p_values[place], corrected[place], _validation_change(both), _points(standing, both)
@@ -385,7 +385,7 @@ def _build_standing(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Recta
         left_out=tuple(name for name in cells if name not in names),
         scores=scores[:, [names.index(name) for name in judgement.names]],
         entries={name: tuple(cells[name][block] for block in blocks) for name in judgement.names},
-        plain=_plain(who),
+        plain=_find_softmax(who),
         uneven=budget.describe_differences([budget.budget_of(entry.rows) for entry in line] for line in grid),
         rows=_rows(cells, rectangle),
     )
@@ -396,7 +396,7 @@ def _rows(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Rectangle) -> f
     return frozenset(row for entry in entries for row in entry.rows)
 
 
-def _plain(candidates: dict[str, Entry]) -> dict[str, str]:
+def _find_softmax(candidates: dict[str, Entry]) -> dict[str, str]:
     """By candidate, in the order of their ranks: the best softmax of its network at its look-back."""
     hosts = {name: (entry.model, entry.lookback) for name, entry in candidates.items()}
     best = {hosts[name]: name for name in reversed(candidates) if candidates[name].attention == "softmax"}

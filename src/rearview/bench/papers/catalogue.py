@@ -126,7 +126,7 @@ class Exhibit:
     why: str = ""
     """Why nothing of ours stands for it."""
     draw: Mapping[str, Any] = field(default_factory=dict)
-    """What `rearview figure` draws it from: its kind, data sets and networks; empty: it does not."""
+    """The input of `rearview figure`: kind, data sets and networks; empty: it does not draw it."""
 
     @property
     def name(self) -> str:
@@ -139,9 +139,9 @@ class Exhibit:
 
     @property
     def source(self) -> str:
-        """What makes the like of it, or why nothing does."""
-        told = f"see {self.of}" if self.of else f"`{self.command}`" if self.command else self.why
-        return f"{f'{told}, then ' if self.of else ''}`rearview figure {self.name}`" if self.draw else told
+        """The command that makes the like of it, or the reason why nothing does."""
+        origin = f"see {self.of}" if self.of else f"`{self.command}`" if self.command else self.why
+        return f"{f'{origin}, then ' if self.of else ''}`rearview figure {self.name}`" if self.draw else origin
 
 
 def exhibits() -> list[Exhibit]:

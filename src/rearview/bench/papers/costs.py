@@ -122,7 +122,7 @@ class CostComparison:
     where: str = ""
     """On what ours was measured."""
     memory: float | None = None
-    """What ours held at most, in MiB."""
+    """Our peak memory, in MiB."""
 
     @property
     def difference(self) -> float | None:

@@ -57,7 +57,7 @@ class Search:
     """The search for settings that a run was made with; nothing is in it where none was made."""
 
     requested: dict[str, object]
-    """As it was asked for: what was drawn is an outcome."""
+    """The search as requested, without its outcome, the settings that were drawn."""
     tried: list[Facts]
     """The settings that were tried, one by one, listed or drawn."""
 
@@ -77,7 +77,7 @@ class Search:
 
     @property
     def count(self) -> int:
-        """How many settings it may try: as many as are listed, or as many draws as it has."""
+        """The number of settings it may try: those that are listed, or its draws."""
         tuner, _, trials = self.tuner.partition(":")
         return int(trials) if tuner else len(self.tried)
 

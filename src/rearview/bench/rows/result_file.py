@@ -24,7 +24,7 @@ from rearview.core.files import write_atomically
 
 
 class RowNotAdded(InputError):
-    """A row that was made has no place to go; the message holds it."""
+    """A finished row could not be written to its file; the message contains the row."""
 
 
 @overload

@@ -55,11 +55,11 @@ def errors(
             with autocast(source.device, precision):
                 yhat = task.forecasts(network, windows)[..., 0]
             error = yhat.double() - windows.future.double()
-            seen = torch.ones_like(error) if windows.observed is None else windows.observed.double()
-            error *= seen
+            observed = torch.ones_like(error) if windows.observed is None else windows.observed.double()
+            error *= observed
             squares += error.square().sum((0, 2))
             sizes += error.abs().sum((0, 2))
-            cells += seen.sum((0, 2))
+            cells += observed.sum((0, 2))
     scale = torch.from_numpy(std).to(source.device)
     sums = torch.stack([squares.sum(), sizes.sum(), (squares * scale.square()).sum(), (sizes * scale).sum()])
     pooled = Errors(*(sums / cells.sum()).tolist())

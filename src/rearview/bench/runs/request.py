@@ -31,7 +31,7 @@ class Request:
     settings: Facts = field(default_factory=dict)
     """Of the network, on top of the published ones."""
     training: Facts = field(default_factory=dict)
-    """Likewise."""
+    """Of the training, on top of the published ones."""
     presets: str | None = None
     """Whose published settings; None: those the protocol names."""
     loss: Part | None = None

@@ -87,8 +87,9 @@ class RunSpec:
 
     def build(self, device: torch.device | str, **shape: Any) -> Model:
         """The network with its first weights; `shape` is what `models.create` asks."""
-        asked = {"attention": self.attention, "settings": self.settings, **shape}
-        return create_network(self.model, seed=self.seed, device=device, **asked)
+        return create_network(
+            self.model, seed=self.seed, device=device, attention=self.attention, settings=self.settings, **shape
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,11 +55,11 @@ def find_best(
             problem = raised
             losses.append(None)
             return None
-        found = loss(outcome)
-        losses.append(found)
-        if best is None or found < lowest:
-            best, lowest = outcome, found
-        return found
+        current = loss(outcome)
+        losses.append(current)
+        if best is None or current < lowest:
+            best, lowest = outcome, current
+        return current
 
     budget = dict(spec.budget)
     if spec.tuning is not None:

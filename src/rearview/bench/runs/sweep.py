@@ -118,7 +118,7 @@ def sweep(
     `workers` processes share the device; a run whose process is killed is a failed row. With over="ray" every run is a
     task of the Ray cluster at hand, as many at once as it has room for, and this process alone appends the rows.
 
-    `say` hears how each run ended, how many there was no time for, and, where one worker makes them, as each begins;
+    `say` gets a sentence as each run ends, one on runs without time left, and, of one worker, as each run begins;
     there `progress` follows the current one.
     """
     import torch

@@ -139,22 +139,22 @@ def read_attention(network: Model, tested: Batch, paths: tuple[PathName, ...]) -
     past = tested.past[:LOOKED_AT]
     marks = tuple(None if part is None else part[:LOOKED_AT] for part in (tested.past_marks, tested.future_marks))
     with evaluation_mode(network):
-        said = network(past[:1], *(None if part is None else part[:1] for part in marks))
-        found = network.weights(past, *marks)
+        forecast = network(past[:1], *(None if part is None else part[:1] for part in marks))
+        layers = network.weights(past, *marks)
     ahead = tested.future.shape[-1]
     by_age = np.zeros((len(paths), past.shape[-1] + ahead))
-    for layer in found:
+    for layer in layers:
         assert isinstance(layer, dict)
         for row, path in enumerate(paths):
             size = layer[path].abs().mean((0, 1, 2)).double().cpu().numpy()
             for query in range(len(size) - ahead, len(size)):
-                by_age[row, : query + 1] += size[query, query::-1] / (ahead * len(found))
+                by_age[row, : query + 1] += size[query, query::-1] / (ahead * len(layers))
     return {
         "by_age": by_age,
         "paths": np.array(paths),
         "past": past[0, 0].cpu().numpy(),
         "future": tested.future[0, 0].cpu().numpy(),
-        "said": said[0, 0].float().cpu().numpy(),
+        "said": forecast[0, 0].float().cpu().numpy(),
     }
 
 

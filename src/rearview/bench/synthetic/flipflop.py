@@ -115,8 +115,8 @@ class Reader(nn.Module):
         """Attention weights of the last read of each string, layer by layer and head by head."""
         layers = self.stack.weights(self._tokens(text))
         # A mechanism whose operator is a dict of parts has no single weight; those of this study are softmax-like.
-        asked = -1 if self.blank else -2
-        return torch.stack([weights[:, 0, :, asked] for weights in layers if isinstance(weights, Tensor)])
+        last_read = -1 if self.blank else -2
+        return torch.stack([weights[:, 0, :, last_read] for weights in layers if isinstance(weights, Tensor)])
 
     def _tokens(self, text: Strings) -> Float[Tensor, "string 1 symbol width"]:
         return self.positions(self.symbols(hide_answers(text) if self.blank else text)[:, None])
@@ -144,15 +144,15 @@ class FlipFlopTrial(Trial[Strings]):
     def loss(self, model: nn.Module, batch: Strings, /) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         logits = model(batch).float()
         missed = functional.cross_entropy(logits.flatten(0, 1), batch[:, 1::2].flatten(), reduction="none")
-        asked = (batch[:, 0::2] == READ).flatten().to(missed.dtype)
-        return (missed * asked).sum(), asked.sum()
+        is_read = (batch[:, 0::2] == READ).flatten().to(missed.dtype)
+        return (missed * is_read).sum(), is_read.sum()
 
     def measure(self) -> dict[str, float]:
         """The share of last reads answered right, set by set."""
         right = {}
         for name, text in self.sets.items():
-            said = torch.cat([self.network(part)[:, -1].argmax(-1) for part in text.split(AT_ONCE * 16)])
-            right[name] = (said == text[:, -1]).double().mean().item()
+            answers = torch.cat([self.network(part)[:, -1].argmax(-1) for part in text.split(AT_ONCE * 16)])
+            right[name] = (answers == text[:, -1]).double().mean().item()
         return right
 
     def report(self, measured: Sequence[Measurement]) -> tuple[Facts, Arrays]:

@@ -54,15 +54,15 @@ class OperatorTrial(Trial[Samples]):
         return errors.sum(), torch.full((), errors.numel(), dtype=torch.float32, device=errors.device)
 
     def measure(self) -> dict[str, float]:
-        made = torch.cat([self.network(part) for part in self.tested.seen.split(self.size.batch)])
-        return {"mse": (made.double() - self.tested.wanted.double()).square().mean().item()}
+        output = torch.cat([self.network(part) for part in self.tested.seen.split(self.size.batch)])
+        return {"mse": (output.double() - self.tested.wanted.double()).square().mean().item()}
 
     def report(self, measured: Sequence[Measurement]) -> tuple[Facts, Arrays]:
         with evaluation_mode(self.network):
             several = self.network.operators(self.tested.seen[:LOOKED_AT]).float()
-            made = self.network(self.tested.seen[:1])[0]
+            output = self.network(self.tested.seen[:1])[0]
         negative = several.clamp(max=0).abs().sum().item() / several.abs().sum().item()
-        lines = {"seen": self.tested.seen[0], "wanted": self.tested.wanted[0], "made": made}
+        lines = {"seen": self.tested.seen[0], "wanted": self.tested.wanted[0], "made": output}
         arrays = {"operators": thin(several[:, 0]), **{of: line.float().cpu().numpy() for of, line in lines.items()}}
         return {"linear_floor": linear_floor(self.case, self.size.length), "negative": negative}, arrays
 

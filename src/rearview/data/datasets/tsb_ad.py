@@ -25,7 +25,7 @@ NO_PERIOD = 125
 
 
 def training_rows(labels: NDArray[np.float64]) -> int:
-    """How many rows of a file train."""
+    """The number of rows of a file that train."""
     marked = np.flatnonzero(labels == 1)
     most = len(labels) // SHARE
     if len(marked):

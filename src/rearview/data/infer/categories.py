@@ -24,7 +24,7 @@ from rearview.data.statics import Statics
 
 MOST_LEVELS = 40
 IS = "="
-"""What stands between a column and one of its categories."""
+"""The separator between a column and one of its categories."""
 
 
 def name_origin(column: str, layout: Layout) -> str:
@@ -115,9 +115,14 @@ def describe_series(
         return None, roles, options, []
     roles = replace(roles, inputs=tuple(name for name in roles.inputs if name not in taken))
     which = name_with_verb("Column", taken, "describes", "describe")
-    found = [] if trained else [Finding("inferred", "static", 0, f"{which} the series: one value in each.")]
+    findings = [] if trained else [Finding("inferred", "static", 0, f"{which} the series: one value in each.")]
     options = replace(options, static=tuple(taken), levels=tuple(levels.items()))
-    return Statics(tuple(names), np.stack(values, axis=1) if values else np.empty((len(ids), 0))), roles, options, found
+    return (
+        Statics(tuple(names), np.stack(values, axis=1) if values else np.empty((len(ids), 0))),
+        roles,
+        options,
+        findings,
+    )
 
 
 def _read_levels(table: Table, name: str) -> tuple[NDArray[np.int64], list[str]]:
@@ -129,9 +134,9 @@ def _read_levels(table: Table, name: str) -> tuple[NDArray[np.int64], list[str]]
     cells = ["" if cell.lower() in missing else cell for cell in cell_texts(table.fetch(name))]
     words, codes, counts = np.unique(np.array(cells), return_inverse=True, return_counts=True)
     order = np.lexsort((words, -counts, words != ""))
-    found = [str(words[place]) for place in order]
+    texts = [str(words[place]) for place in order]
     numbers = np.argsort(order)[codes.reshape(-1)]
-    return np.where((numbers == 0) & (found[0] == ""), -1, numbers), found
+    return np.where((numbers == 0) & (texts[0] == ""), -1, numbers), texts
 
 
 def _match(

@@ -31,7 +31,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What one column held, gaps between rows not counted."""
+    """The contents of one column, gaps between rows not counted."""
 
     cells: int
     missing: int
@@ -135,7 +135,7 @@ class ColumnReader:
         return min(places, key=lambda place: place[0]) if places else None
 
     def findings(self) -> list[Finding]:
-        """What the columns held, once they are all read."""
+        """Findings on all columns, once they are read."""
         findings = self._notation_findings()
         marked = {name: account.sentinels for name, account in self.accounts.items() if account.sentinels}
         if marked:
@@ -170,7 +170,7 @@ class ColumnReader:
         return findings
 
     def _notation_findings(self) -> list[Finding]:
-        """How numbers are written, where it is not with a decimal point and nothing else."""
+        """Findings on notation, where numbers are not written with a decimal point and nothing else."""
         notations = {name: number_text.find_notation(self.table, name) for name in self.roles.numeric}
         commas = {name: one for name, one in notations.items() if one is not None and not one.thousands}
         grouped = {name: one for name, one in notations.items() if one is not None and one.thousands}
@@ -191,7 +191,7 @@ class ColumnReader:
         return findings + [repair for name in self.roles.numeric for repair in self._dress(name)]
 
     def _dress(self, name: str) -> list[Repair]:
-        """How the numbers of a column are dressed, each way with its first cell."""
+        """A finding on signs, units or marks around the numbers of a column, each form with its first cell."""
         column = self.table.fetch(name)
         if column.dtype.is_numeric() or column.dtype.is_temporal() or column.is_null().all():
             return []
@@ -234,13 +234,13 @@ def _example(notations: dict[str, number_text.Notation]) -> str:
 
 
 def count_values(cells: NDArray[np.float64]) -> dict[float, int]:
-    """How often each value is there."""
+    """The number of times that each value occurs."""
     values, times = np.unique(cells, return_counts=True)
     return dict(zip(values.tolist(), times.tolist(), strict=True))
 
 
 def find_marks(marked: Mapping[str, Mapping[float, int]]) -> Finding:
-    """What stood for missing: column -> value -> how often."""
+    """A finding on values taken for missing: column -> value -> count."""
     total = sum(sum(counts.values()) for counts in marked.values())
     cells = [f"{value:g} in {name!r} ({n})" for name, counts in marked.items() for value, n in counts.items()]
     more = f" and {len(cells) - _NAMED} more" if len(cells) > _NAMED else ""

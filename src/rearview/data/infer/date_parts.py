@@ -23,7 +23,7 @@ _PARTS = {
     "quarter": ("quarter", "quartal", "trimestre", "qtr"),
     "week": ("week", "woche", "kw", "isoweek", "iso week", "iso_week", "calendar week", "kalenderwoche", "semaine"),
 }
-"""What columns of the parts of a date are called, beside one of years."""
+"""Names of columns of the parts of a date, beside one of years."""
 
 
 def join_clock(table: Table, time: str, left_out: Collection[str] = ()) -> tuple[Table, tuple[str, str]] | None:

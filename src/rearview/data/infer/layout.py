@@ -28,12 +28,12 @@ _ROW_ID = re.compile(
     r"(?i:(?:.*[\s_.-])?id|(?:row|order|invoice|transaction|receipt)[\s_.-]?(?:nr|no|number|nummer)\.?|nr\.?|#)|.*[a-z]I[dD]"
 )
 _NAMELESS = re.compile(r"column \d+|Unnamed: \d+")
-"""What a reader calls a column without a name: ours, and pandas."""
+"""The name of a column without one, as our reader and pandas give it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """What each column of a table is for."""
+    """The role of each column of a table."""
 
     form: Literal["wide", "long"]
     time: str

@@ -76,7 +76,7 @@ class Notation(NamedTuple):
     """How the numbers of a text column are written."""
 
     thousands: str
-    """What stands between thousands; nothing where it is empty."""
+    """The mark between thousands; empty: none."""
     decimal: str
     example: str
     """The first cell that shows it."""
@@ -298,7 +298,7 @@ def _undress(table: Table, cells: list[str], filled: Sequence[int]) -> ParsedCol
 
 
 def _size_of(word: str | None) -> float:
-    """What k, M, Mio. or bn behind a number multiply it by."""
+    """The factor that k, M, Mio. or bn behind a number stands for."""
     return 1.0 if word is None else _SIZES.get(word) or _SIZES[word.lower()]
 
 

@@ -1,4 +1,4 @@
-"""What reading meets: problems, which refuse the data together, and repairs, which are told as findings."""
+"""Problems of reading, which refuse the data together, and repairs, which become findings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Problem:
     flag: str | None = None
     """The option that settles it, as the command line takes it."""
     count: int = 1
-    """How many rows or cells it concerns."""
+    """The number of rows or cells concerned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Repair(Finding):
     place: str | None = None
     column: str | None = None
     value: str | None = None
-    """What stands there."""
+    """The cell as it is written."""
     reading: str | None = None
-    """What it is read as."""
+    """The cell as it is read."""
 
 
 def number_problems(source: str, problems: Sequence[Problem]) -> list[str]:

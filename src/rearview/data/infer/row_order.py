@@ -67,7 +67,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """What the rows of a table are known by: their stamps and the series each belongs to."""
+    """The stamps of a table's rows and the series that each belongs to."""
 
     table: Table
     time_col: str

@@ -15,7 +15,7 @@ from rearview.data.step import Stamps
 
 Indices = NDArray[np.int64]
 JOIN = "/"
-"""What stands between the parts of an id made from several columns."""
+"""The separator of the parts of an id made from several columns."""
 _LIKE_IDS = re.compile(
     r"(?i).*(?:\b|_)(?:id|nr|no|code)|(?:.*_)?(?:store|shop|branch|outlet|site|plant|item|sku|article|product|dept|"
     r"department|region|station|sensor|device|machine|meter|customer|client|account|series|entity)s?"

@@ -17,7 +17,7 @@ _TOTAL = re.compile(
     r"(?i)(?:\S+ ){0,2}(?:sub)?-?\s?(?:totals?|sum|average|avg|mean|median|min|max|minimum|maximum|summe|zwischensumme|"
     r"gesamt(?:summe)?|mittelwert|durchschnitt)(?:\s*[:=]|\s.*)?"
 )
-"""What rows of totals are called."""
+"""Names of rows of totals."""
 _MEANINGS = {
     "units": "units or other words",
     "header": "the names of the columns again",

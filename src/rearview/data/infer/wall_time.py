@@ -41,7 +41,7 @@ def to_utc(wall: Stamps, zone: str) -> Stamps:
 
 
 def second_pass(wall: Stamps, zone: str) -> NDArray[np.timedelta64]:
-    """How much later each wall time of a zone comes again, 0 for those that come once."""
+    """The time after which each wall time of a zone repeats, 0 for those that occur once."""
     first, second = _offsets(wall, zone)
     return np.asarray(first - second)
 
@@ -60,10 +60,10 @@ def find_zone(wall: Stamps, repeated: NDArray[np.bool_]) -> str | None:
 def _offsets(wall: Stamps, zone: str) -> tuple[Stamps, Stamps]:
     """The offset from UTC of each wall time, before and after clocks are set back; NaT where clocks skipped it."""
     hours, which = np.unique(wall.astype("datetime64[h]"), return_inverse=True)
-    found = ZoneInfo(zone)
+    rules = ZoneInfo(zone)
     offsets = []
     for hour in hours.astype("datetime64[us]").tolist():
-        early, late = (hour.replace(tzinfo=found, fold=fold).utcoffset() for fold in (0, 1))
+        early, late = (hour.replace(tzinfo=rules, fold=fold).utcoffset() for fold in (0, 1))
         offsets.append((None, None) if early < late else (early, late))
     first, second = np.array(offsets, dtype="timedelta64[us]").reshape(-1, 2)[which.reshape(-1)].T
     return first, second

@@ -222,9 +222,9 @@ def _find_separator(path: Path, lines: str) -> tuple[str, int]:
     It is the mark that gives most records as many fields as the header, and the header most fields. One that leaves a
     header alone has taken a quote inside it for the beginning of a cell.
     """
-    said = re.match(r"(?i)sep=(.)[\r\n]", lines)
-    if said is not None:
-        return said[1], 1
+    declared = re.match(r"(?i)sep=(.)[\r\n]", lines)
+    if declared is not None:
+        return declared[1], 1
     # Lines that are empty stand above the header in any case.
     blank = lines[: len(lines) - len(lines.lstrip("\r\n"))].count("\n")
     separator, above, best = ",", blank, (False, 0.0, 1, False)
@@ -245,7 +245,7 @@ def _find_separator(path: Path, lines: str) -> tuple[str, int]:
 
 
 def _count_lines_above(records: list[list[str]]) -> int:
-    """How many records stand above the header: a title, remarks, empty lines, before a row of names above many rows."""
+    """The number of records above the header: a title, remarks, empty lines, before a row of names above many rows."""
     widths = [len(record) for record in records if record]
     width = max(set(widths), key=widths.count, default=0)
     for number, record in enumerate(records[:_MOST_LINES_ABOVE]):

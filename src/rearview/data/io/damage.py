@@ -42,7 +42,7 @@ def refuse_damaged(path: Path, kind: str) -> Iterator[None]:
 def _silence_libraries() -> Iterator[None]:
     """Lead what libraries print without Python nowhere."""
     try:
-        kept = os.dup(2)
+        stderr = os.dup(2)
     except OSError:  # it is closed, and so silent already
         yield
         return
@@ -52,8 +52,8 @@ def _silence_libraries() -> Iterator[None]:
         os.close(sink)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 def unpack(path: Path, most: int | None = None) -> bytes:

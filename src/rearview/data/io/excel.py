@@ -17,7 +17,7 @@ _LEAST_ROWS = 3
 _MOST_ROWS_ABOVE = 30
 """Rows that are looked at for the header."""
 MARKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-"""What workbooks begin with: those that are zip archives, and older ones."""
+"""The first bytes of workbooks: of zip archives, and of older ones."""
 
 
 def read_excel(path: Path, sheet: str | None) -> Table:
@@ -43,8 +43,8 @@ def read_excel(path: Path, sheet: str | None) -> Table:
             break
     if not rows:
         raise InputError(f"{path} is empty: {'no sheet' if sheet is None else f'its sheet {sheet!r}'} holds any cell.")
-    told = f"The sheet is {name!r}; sheet (--sheet) names another of {listing(names)}."
-    return _table_of(path, rows, (("sheet", told),) if sheet is None and len(names) > 1 else ())
+    note = f"The sheet is {name!r}; sheet (--sheet) names another of {listing(names)}."
+    return _table_of(path, rows, (("sheet", note),) if sheet is None and len(names) > 1 else ())
 
 
 def _read_sheet(path: Path, sheets: Any, name: str) -> list[list[WorkbookCell]]:
@@ -76,7 +76,7 @@ def _open_workbook(path: Path) -> Any:
 
 
 def _count_filled(row: Sequence[WorkbookCell]) -> int:
-    """How many cells of a row hold something."""
+    """The number of cells of a row that hold something."""
     return sum(cell != "" for cell in row)
 
 

@@ -23,7 +23,7 @@ from rearview.data.io.table import Table, from_array, from_frame
 from rearview.data.read_options import Decimal, Names, names_in
 
 STDIN = ("-", "/dev/stdin")
-"""What stands for standard input in place of a file."""
+"""Names that stand for standard input in place of a file."""
 _STDIN_NAME = "standard input"
 _PARQUET, _ARROW = b"PAR1", b"ARROW1"
 

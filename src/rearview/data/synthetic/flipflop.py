@@ -15,7 +15,7 @@ SYMBOLS = ("0", "1", "w", "i", "r")
 """The symbols that the codes of a string stand for."""
 WRITE, IGNORE, READ = 2, 3, 4
 BLANK = 5
-"""What stands behind a read where the answer is hidden."""
+"""The symbol behind a read where the answer is hidden."""
 
 Strings = Int[Tensor, "string symbol"]
 

@@ -34,7 +34,7 @@ CYCLES = 3
 
 
 class Samples(NamedTuple):
-    """What is seen and what is wanted."""
+    """Inputs and targets."""
 
     seen: Float[Tensor, "sample token"]
     wanted: Float[Tensor, "sample token"]

@@ -106,8 +106,8 @@ def find_independent(
         torch.randn(len(white), len(white), generator=torch.Generator().manual_seed(0), dtype=centred.dtype)
     ).Q.to(centred)
     for _ in range(MOST_TURNS):
-        found = torch.tanh(turned @ white)
-        moved = found @ white.T / white.shape[1] - (1 - found.square()).mean(1, keepdim=True) * turned
+        outputs = torch.tanh(turned @ white)
+        moved = outputs @ white.T / white.shape[1] - (1 - outputs.square()).mean(1, keepdim=True) * turned
         left, _, right = torch.linalg.svd(moved)
         new = left @ right  # the nearest rotation, (M M^T)^(-1/2) M
         change = ((new * turned).sum(1).abs() - 1).abs().max()

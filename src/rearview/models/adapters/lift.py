@@ -163,8 +163,8 @@ def find_leaders(windows: Float[Tensor, "window channel time"], count: int) -> L
     portion = channels
     if not torch.compiler.is_compiling():
         portion = max(1, _CELLS_AT_ONCE // max(1, batch * channels * length))
-    found = [_strongest(part, spectrum, length, count) for part in spectrum.split(portion, dim=1)]
-    return Leaders(*(torch.cat(parts, dim=1) for parts in zip(*found, strict=True)))
+    portions = [_strongest(part, spectrum, length, count) for part in spectrum.split(portion, dim=1)]
+    return Leaders(*(torch.cat(parts, dim=1) for parts in zip(*portions, strict=True)))
 
 
 def shift(windows: Tensor, ahead: Tensor, leaders: Leaders) -> Float[Tensor, "window channel leader steps"]:

@@ -133,18 +133,18 @@ class NeuralforecastNetwork(Model):
 def _contain_seeding() -> Iterator[int]:
     """A seed drawn from torch's own, for a class that seeds everything; what that leaves behind is undone."""
     seed = int(torch.randint(2**31, ()))
-    kept = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that is seeded is the global one
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that is seeded is the global one
     environment = {name: os.environ.get(name) for name in _SEEDED}
-    said = logging.getLogger(_SAYS_SEEDS)
-    level = said.level
-    said.setLevel(logging.WARNING)
+    logger = logging.getLogger(_SAYS_SEEDS)
+    level = logger.level
+    logger.setLevel(logging.WARNING)
     try:
         with torch.random.fork_rng(devices=[]):
             yield seed
     finally:
-        random.setstate(kept[0])
-        np.random.set_state(kept[1])  # noqa: NPY002
-        said.setLevel(level)
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+        logger.setLevel(level)
         for name in _SEEDED:
             os.environ.pop(name, None)
         os.environ.update({name: value for name, value in environment.items() if value is not None})

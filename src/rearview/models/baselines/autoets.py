@@ -73,9 +73,9 @@ class Network(Model):
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # a form that can't be fitted is no news: others are tried
             try:
-                found = self._smoothing.forecast(series, self.shape.steps)["mean"]
+                steps = self._smoothing.forecast(series, self.shape.steps)["mean"]
                 self._fitted += 1
             except NotImplementedError:  # what statsforecast says of a series too short for any form
-                found = np.repeat(series[-1], self.shape.steps)
+                steps = np.repeat(series[-1], self.shape.steps)
                 self._repeated += 1
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(steps, dtype=np.float64)

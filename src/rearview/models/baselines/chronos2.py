@@ -62,8 +62,8 @@ class Network(Model):
             windows = windows.flatten(0, 1).unsqueeze(1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # as above
-            found = self._pipeline.predict(
+            forecasts = self._pipeline.predict(
                 windows.float().cpu(), prediction_length=self.shape.steps, batch_size=len(windows) * windows.shape[1]
             )
-        steps = torch.stack([quantiles[:, self._median] for quantiles in found])
+        steps = torch.stack([quantiles[:, self._median] for quantiles in forecasts])
         return steps.reshape(*past.shape[:2], -1).to(past)

@@ -86,11 +86,11 @@ def measure_variances(
     wanted = (changes / most.clamp(min=1e-300)).clamp(min=1e-9)
     rates = 1 - _keep_states() ** torch.tensor(lags, dtype=torch.float64)[:, None]
     relative = rates.to(past.device) / wanted[..., None]
-    found = torch.ones_like(relative[..., 0, :])
+    factors = torch.ones_like(relative[..., 0, :])
     for _ in range(ROUNDS):  # expectation and maximisation: variances stay above 0
-        fitted = torch.einsum("...ls,...s->...l", relative, found).clamp(min=1e-300)
-        found = found * torch.einsum("...ls,...l->...s", relative, 1 / fitted) / relative.sum(-2)
-    return found * most
+        fitted = torch.einsum("...ls,...s->...l", relative, factors).clamp(min=1e-300)
+        factors = factors * torch.einsum("...ls,...l->...s", relative, 1 / fitted) / relative.sum(-2)
+    return factors * most
 
 
 def share_variance(

@@ -142,8 +142,8 @@ class Network(Model):
 
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         observed = None if mask is None else mask[:, None].expand(past.shape)
-        found = self.forecast(past, observed, self.horizon)
-        return found.flatten(2) if self.settings.answer == "quantiles" else found[..., self.median]
+        quantiles = self.forecast(past, observed, self.horizon)
+        return quantiles.flatten(2) if self.settings.answer == "quantiles" else quantiles[..., self.median]
 
     def forecast(
         self, past: Past, observed: Bool[Tensor, "batch channel time"] | None, horizon: int

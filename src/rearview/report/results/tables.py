@@ -11,7 +11,7 @@ from rearview.bench.analysis import budget
 from rearview.bench.analysis.ablation import BETTER, LEVEL, UNTOLD, WORSE, Ablation
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.paper_comparison import Comparison
-from rearview.bench.analysis.significance import Interval
+from rearview.bench.analysis.significance import ALPHA, Interval
 from rearview.bench.analysis.standings import Answer, Contrast, Standing, build_contrasts
 from rearview.bench.analysis.step_costs import StepCost
 from rearview.bench.analysis.step_costs import find as find_step
@@ -312,7 +312,7 @@ def significance(standing: Standing) -> str:
     elif judgement.too_few:
         sentences.append(
             f"{quantity(judgement.blocks, 'data set')} can't settle it: with {len(judgement.names)} candidates at "
-            f"least {judgement.needed} are needed before any difference could be significant at {judgement.alpha:g}."
+            f"least {judgement.needed} are needed before any difference could be significant at {ALPHA:g}."
         )
     elif judgement.significant:
         pairs = [
@@ -322,7 +322,7 @@ def significance(standing: Standing) -> str:
         more = len(judgement.significant) - len(pairs)
         sentences.append(f"After Holm's correction {'; '.join(pairs)}{f'; and {more} more' if more else ''}.")
     else:
-        sentences.append(f"No two candidates differ significantly at {judgement.alpha:g}.")
+        sentences.append(f"No two candidates differ significantly at {ALPHA:g}.")
     if standing.uneven and not budget.is_unfair(standing.uneven):
         sentences.append(f"Budgets differ ({', '.join(standing.uneven)}).")
     if judgement.friedman is not None:

@@ -12,7 +12,7 @@ def make_innovations(draw: Draw) -> Tensor:
     """Shocks of a process: normal, or with tails like a t distribution with three degrees of freedom, or in bursts."""
     shocks = draw.noise()
     heavy, bursts = draw.split(0.2, 0.15)
-    shocks[heavy] /= _mean_square(draw.part(heavy), 3).sqrt()
+    shocks[heavy] /= _mean_square(draw.part(heavy)).sqrt()
     if len(bursts):
         shocks[bursts] *= _volatility(draw.part(bursts))
     return shocks
@@ -26,11 +26,12 @@ def make_noise(draw: Draw, season: Tensor) -> Tensor:
     return noise
 
 
-def _mean_square(draw: Draw, degrees: int) -> Tensor:
+def _mean_square(draw: Draw) -> Tensor:
+    """Of three normal numbers at each step: the divisor of a t distribution with three degrees of freedom."""
     total = torch.zeros(draw.count, draw.length, device=draw.device)
-    for _ in range(degrees):
+    for _ in range(3):
         total += draw.noise().square()
-    return total / degrees
+    return total / 3
 
 
 def _volatility(draw: Draw) -> Tensor:
