@@ -15,7 +15,7 @@ from rearview.data.windows import Windows, list_windows
 from rearview.estimators import base
 from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.detect import constant_channels
-from rearview.estimators.detect.calibration import Calibration, calibrate
+from rearview.estimators.detect.calibration import Calibration, HeldOut, calibrate
 from rearview.estimators.detect.scoring import LARGEST, Scores, score, source_of
 from rearview.estimators.detect.spec import NETWORK, DetectSpec
 from rearview.models.contract import Model
@@ -92,7 +92,9 @@ class Prepared:
         del source  # the rows once more on the device, which scoring has its own copy of
         words = f"the last {HELD_OUT:.0%} of the rows, held out from training"
         constant = constant_channels.find(panel, self.border) if hold_constants else None
-        calibration = calibrate(self.network.eval(), panel, self.scaler, self.border, spec, words, constant)
+        # A forecast looks back on rows before the held-out ones; a window to reconstruct lies among them.
+        held = HeldOut.of(panel, self.scaler, self.border, constant, spec.lookback if spec.mode == "forecast" else 0)
+        calibration = calibrate(self.network.eval(), held, spec, words)
         return Fitted(
             spec=spec,
             plan=self.plan,

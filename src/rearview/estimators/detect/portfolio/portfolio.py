@@ -23,14 +23,7 @@ from rearview.data.scale import Scaler
 from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.detect import constant_channels
 from rearview.estimators.detect import fit as network_fit
-from rearview.estimators.detect.calibration import (
-    Calibration,
-    Usual,
-    describe_threshold,
-    draw_thresholds,
-    find_usual,
-    weigh,
-)
+from rearview.estimators.detect.calibration import Calibration, HeldOut, Usual, draw_thresholds, find_usual, weigh
 from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
 from rearview.estimators.detect.portfolio.drift import Drift, divide
 from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes, thin
@@ -361,16 +354,11 @@ class PreparedPortfolio:
         window = max(1, min(WINDOW, self.spec.lookback, MOST_WIDE // len(panel.columns)))
         averaged = min(AVERAGED, self.spec.lookback)
         shared = Shared(network.device, _shrink(panel, scaler, border), _groups(border), window)
-        held = border < panel.lengths
-        used = held if held.any() else ~held
-        begin = panel.offsets[:-1] + np.where(held, border, 0)
-        part = panel.between(begin, np.where(used, panel.offsets[1:], begin))
-        place: list[int | None] = list(np.flatnonzero(used).tolist())
-        constant = None if network.constant is None else network.constant[used]
-        own = Scaler(scaler.mean[used], scaler.std[used])
+        held = HeldOut.of(panel, scaler, border, network.constant)
+        part, place = held.panel, held.place
         # Where the rows hold anomalies, made ones are ranked among real ones: members stay as they are.
         ordinary = self.spec.threshold != "robust"
-        ranked = bool(ordinary and held.any())
+        ranked = ordinary and not held.empty
         errors: dict[str, Errors] = {}
         before: dict[str, tuple[Member, ...]] = {}
         members: dict[str, tuple[Member, ...]] = {}
@@ -384,44 +372,31 @@ class PreparedPortfolio:
                     if kind is Shapes
                     else _fit(kind, shared, panel, scaler, rows, [self.spec.seed, number])
                 )
-            errors[name] = _errors(before[name], shared, part, own, place, constant)
+            errors[name] = _errors(before[name], shared, part, held.scaler, place, held.own_constant)
             seconds[name] = time.perf_counter() - started
         if NETWORK in names:
             errors[NETWORK] = network.errors(part)
-        references = {
-            name: _refer(
-                errors[name],
-                part,
-                np.flatnonzero(used),
-                panel.series,
-                network.constant,
-                averaged,
-                balance=name in BALANCED,
-                rooted=ordinary and name in ROOTED,
-                ranked=ranked,
-            )
-            for name in names
-        }
+        references = {name: _learn_reference(name, errors[name], held, averaged, ordinary=ordinary) for name in names}
 
         def judge(some: Panel) -> list[NDArray[np.float64]]:
             """[member][row]: what each says of other values of the held-out rows."""
-            said = {name: _errors(fits, shared, some, own, place, constant) for name, fits in before.items()}
+            own = {
+                name: _errors(fits, shared, some, held.scaler, place, held.own_constant)
+                for name, fits in before.items()
+            }
             if NETWORK in names:
-                said[NETWORK] = network.errors(some)
-            return [compare(said[name], one, some, place, averaged).rows for name, one in references.items()]
+                own[NETWORK] = network.errors(some)
+            return [compare(own[name], one, some, place, averaged).rows for name, one in references.items()]
 
         weights = Weights.equal(panel.series, len(names))
         if ranked:
-            varying = ~constant_channels.find(panel, border)[used]
-            weights = learn_weights(judge, part, own.std, varying, np.flatnonzero(used), panel.series, self.spec.seed)
+            varying = ~constant_channels.find(panel, border)[held.series]
+            weights = learn_weights(judge, part, held.scaler.std, varying, held.series, held.count, self.spec.seed)
         scores = combine(errors, references, weights, part, place, averaged)
-        ranks = _learn_ranks(scores.rows, part, np.flatnonzero(used), panel.series, averaged, 1.0) if ranked else None
+        ranks = _learn_ranks(scores.rows, held, averaged, 1.0) if ranked else None
         scores = rank_rows(scores, ranks, part, place)
-        scored = [scores.rows[a:b] for a, b in part.bounds()]
-        limits, pooled, drawn = draw_thresholds(scored, np.flatnonzero(used), panel.series, self.spec, window)
-        drawn, notes = describe_threshold(
-            drawn, f"the last {HELD_OUT:.0%} of the rows, held out", held=bool(held.any())
-        )
+        limits, pooled, drawn = draw_thresholds(scores.rows, held, self.spec, window)
+        drawn, notes = held.describe(drawn, f"the last {HELD_OUT:.0%} of the rows, held out")
         return Portfolio(
             spec=self.spec,
             plan=replace(
@@ -440,7 +415,7 @@ class PreparedPortfolio:
             references=references,
             weights=weights,
             ranks=ranks,
-            drift=Drift.learn(scored, np.flatnonzero(used), panel.series),
+            drift=Drift.learn(held.split(scores.rows), held.series, held.count),
             calibration=Calibration(Usual.ones(panel.series, len(panel.columns)), limits, pooled, drawn, notes),
             standings=_rank(scores, references, weights, seconds),
             notes=(*notes, *(note for note in network.notes if note not in network.calibration.notes)),
@@ -506,36 +481,23 @@ def find_shapes(members: Mapping[str, tuple[Member, ...]], window: int) -> tuple
     return tuple(Shapes.of(fit, window) for fit in members["neighbours"] if isinstance(fit, Neighbours))
 
 
-def _refer(
-    errors: Errors,
-    part: Panel,
-    series: NDArray[np.int64],
-    count: int,
-    constant: constant_channels.Channels | None,
-    averaged: int,
-    *,
-    balance: bool,
-    rooted: bool,
-    ranked: bool,
-) -> Reference:
-    """What is usual for a member, from its errors on held-out rows of some `series` among `count`."""
-    usual = find_usual(errors, part, series, count, constant, balance=balance)
-    rows = _average(usual.weigh(errors, part, list(series.tolist())), part, averaged, rooted=rooted).rows
+def _learn_reference(name: str, errors: Errors, held: HeldOut, averaged: int, *, ordinary: bool) -> Reference:
+    """What is usual for a member, from its errors on held-out rows; `ordinary`: these hold no anomalies."""
+    rooted = ordinary and name in ROOTED
+    usual = find_usual(errors, held, balance=name in BALANCED)
+    rows = _average(usual.weigh(errors, held.panel, held.place), held.panel, averaged, rooted=rooted).rows
     elsewhere = _level(rows)
-    levels = np.full(count, elsewhere)
-    for s, (a, b) in zip(series.tolist(), part.bounds(), strict=True):
-        levels[s] = _level(rows[a:b], elsewhere)
-    ratios = np.log1p(rows / np.repeat(levels[series], part.lengths))
-    ranks = _learn_ranks(ratios, part, series, count, averaged, USUAL_SCALE) if ranked else None
+    levels = np.full(held.count, elsewhere)
+    for s, own in zip(held.series.tolist(), held.split(rows), strict=True):
+        levels[s] = _level(own, elsewhere)
+    ratios = np.log1p(rows / np.repeat(levels[held.series], held.panel.lengths))
+    ranks = _learn_ranks(ratios, held, averaged, USUAL_SCALE) if ordinary and not held.empty else None
     return Reference(usual, levels, elsewhere, rooted, ranks)
 
 
-def _learn_ranks(
-    rows: NDArray[np.float64], part: Panel, series: NDArray[np.int64], count: int, averaged: int, usual_scale: float
-) -> Ranks:
-    """Ranks among the scores [row] of held-out rows of some `series` among `count`."""
-    scored = [rows[a:b] for a, b in part.bounds()]
-    return Ranks.learn(scored, series, count, averaged=averaged, usual_scale=usual_scale)
+def _learn_ranks(rows: NDArray[np.float64], held: HeldOut, averaged: int, usual_scale: float) -> Ranks:
+    """Ranks among the scores [row] of held-out rows."""
+    return Ranks.learn(held.split(rows), held.series, held.count, averaged=averaged, usual_scale=usual_scale)
 
 
 def _level(rows: NDArray[np.float64], otherwise: float = 1.0) -> float:
