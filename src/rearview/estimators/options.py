@@ -7,11 +7,14 @@ torch, so that the command line can show its help without it.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from numbers import Integral
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rearview.core.errors import SettingsError
 from rearview.data.read_options import Combination, Decimal, Duplicates, Fill, Names, ReadOptions, Sentinels
 from rearview.data.step import Step
+
+if TYPE_CHECKING:
+    from rearview.train import Progress
 
 Attention = str | Mapping[str, object] | None
 
@@ -52,6 +55,17 @@ class NetworkSpec:
     def pick(cls, options: object) -> Self:
         """The spec among the options of an estimator."""
         return cls(**{each.name: getattr(options, each.name) for each in fields(cls)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatorOptions:
+    """What every estimator can be given beside its spec; comes first among the bases of its options."""
+
+    progress: "Progress | bool | None" = None
+    """Receives the progress of training; True: a line on the terminal; default: none."""
+
+    def __post_init__(self) -> None:
+        """Leave the checks to the spec."""
 
 
 @dataclass(frozen=True, kw_only=True)

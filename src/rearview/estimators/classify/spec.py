@@ -2,15 +2,10 @@
 
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
 
 from rearview.core.errors import SettingsError
 from rearview.data.read_options import Fill, Sentinels, check_fill
-from rearview.estimators.options import NetworkSpec
-
-if TYPE_CHECKING:
-    from rearview.train import Progress
-
+from rearview.estimators.options import EstimatorOptions, NetworkSpec
 
 AUTO = "auto"
 NETWORK = "patchtst"
@@ -60,11 +55,5 @@ class CaseColumns:
 
 
 @dataclass(frozen=True)
-class ClassifierOptions(CaseColumns, ClassifySpec):
+class ClassifierOptions(EstimatorOptions, CaseColumns, ClassifySpec):
     """Everything that a classifier can be given."""
-
-    progress: "Progress | bool | None" = field(default=None, kw_only=True)
-    """Receives the progress of training; True: a line on the terminal; default: none."""
-
-    def __post_init__(self) -> None:
-        """Leave the checks to the spec."""

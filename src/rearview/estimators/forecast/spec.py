@@ -3,15 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rearview.core.errors import SettingsError
 from rearview.data.read_options import Names
-from rearview.estimators.options import NetworkSpec, TableKeywords, check_whole
+from rearview.estimators.options import EstimatorOptions, NetworkSpec, TableKeywords, check_whole
 from rearview.tasks import losses
-
-if TYPE_CHECKING:
-    from rearview.train import Progress
 
 Intervals = Literal["conformal", "quantile", "none"]
 Transform = Literal["none", "log1p"]
@@ -110,16 +107,11 @@ class ForecastColumns(TableKeywords):
 
 
 @dataclass(frozen=True)
-class ForecasterOptions(ForecastColumns, ForecastSpec):
+class ForecasterOptions(EstimatorOptions, ForecastColumns, ForecastSpec):
     """Everything that a forecaster can be given."""
 
     alias: str | None = field(default=None, kw_only=True)
     """The column name of the forecasts; default: the network's name."""
-    progress: "Progress | bool | None" = field(default=None, kw_only=True)
-    """Receives the progress of training; True: a line on the terminal; default: none."""
-
-    def __post_init__(self) -> None:
-        """Leave the checks to the spec."""
 
 
 def read_levels(level: object) -> tuple[float, ...]:
