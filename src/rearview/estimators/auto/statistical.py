@@ -11,7 +11,7 @@ import numpy as np
 from rearview.core.wording import quantity
 from rearview.data.panel import Finding, Panel
 from rearview.data.windows import Windows
-from rearview.estimators.forecast.predictor import Array, Forecasts
+from rearview.estimators.forecast.predictor import Array, Forecasts, join_columns, list_pasts
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
 from rearview.tasks.statistical_models import Name, fit_and_forecast
@@ -42,10 +42,8 @@ class Statistical:
         cls, model: Name, panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], workers: int = 1
     ) -> "Statistical":
         """The model for the targets of a panel."""
-        columns = panel.target_names
-        return cls(
-            spec=spec, model=model, seasons=seasons, columns=columns, step=str(panel.step), workers=workers
-        )  # fmt: skip
+        names, step = panel.target_names, str(panel.step)
+        return cls(spec=spec, model=model, seasons=seasons, columns=names, step=step, workers=workers)
 
     @property
     def name(self) -> str:
@@ -70,23 +68,14 @@ class Statistical:
     def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
         """Forecast from the rows before each window's start (see `Predictor`)."""
         panel = transform_panel(panel, self.spec)
-        pasts: list[Array] = []
-        places: list[tuple[int, int]] = []
-        for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
-            for target in range(self.targets):
-                first = int(panel.first[series, target])
-                if first < start:
-                    begin = max(first, start - self.lookback)
-                    pasts.append(panel.values[begin:start, target].astype(np.float64) + panel.centre[series, target])
-                    places.append((window, target))
-        shape = (len(which), self.targets, self.spec.horizon)
+        listed = list(list_pasts(panel, which, self.targets, self.lookback))
+        pasts = [past for *_, past in listed]
         quantiles, failed = fit_and_forecast(self.model, pasts, self.spec.horizon, self.seasons, levels, self.workers)
-        cells = np.full((*shape, 1 + 2 * len(levels)), np.nan)
-        for place, values in zip(places, quantiles, strict=True):
-            cells[place] = undo_transform(values, self.spec)
+        cells = np.full((len(which), self.targets, self.spec.horizon, 1 + 2 * len(levels)), np.nan)
+        for (window, _, target, _), values in zip(listed, quantiles, strict=True):
+            cells[window, target] = undo_transform(values, self.spec)
         notes = self.notes
         if failed:
             count = quantity(len(pasts), "forecast")
             notes = (*notes, f"{self.model} could not be fitted for {failed} of {count}, which are naive instead.")
-        bounds = {level: (cells[..., 1 + 2 * n], cells[..., 2 + 2 * n]) for n, level in enumerate(levels)}
-        return Forecasts(which.series, cells[..., 0], bounds, notes)
+        return join_columns(which, cells, levels, notes)
