@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from rearview import models
 from rearview.attention import split
@@ -87,6 +88,11 @@ def measure_name(panel: Panel) -> str:
     """What the series of a long table measure, such as Sales; empty where no column says so."""
     name = panel.layout.target_col or ""
     return "" if name.casefold() in ("y", "value", "values") else name
+
+
+def space_evenly(count: int, most: int) -> NDArray[np.int64]:
+    """At most so many places among `count`, from the first to the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 def check_drawn(name: str, there: Sequence[str], what: str) -> str:

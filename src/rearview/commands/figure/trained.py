@@ -21,6 +21,7 @@ from rearview.bench.runs.request import Request, spell
 from rearview.bench.synthetic.components import read_attention, silence
 from rearview.commands.console import say
 from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, draw_figure, tabulate
+from rearview.commands.page_data import space_evenly
 from rearview.core.errors import SettingsError
 from rearview.data.windows import Batch
 from rearview.estimators.base import Session, resolve_device
@@ -93,8 +94,7 @@ def train_arms(declared: FigureSpec, options: FigureOptions) -> list[TrainedArm]
 
 def _spread(windows: Tensor, count: int = MOST_WINDOWS) -> Tensor:
     """At most so many of the windows, from the first to the last."""
-    places = np.unique(np.linspace(0, len(windows) - 1, min(count, len(windows))).round().astype(int))
-    return windows[torch.from_numpy(places)]
+    return windows[torch.from_numpy(space_evenly(len(windows), count))]
 
 
 def draw_maps(declared: FigureSpec, options: FigureOptions) -> Drawing:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.attention.contract import Attention
+from rearview.commands.page_data import space_evenly
 from rearview.data.panel import Panel
 from rearview.estimators.auto.ensemble import Ensemble, find_attention, has_attention
 from rearview.estimators.forecast.attention_maps import AttentionMaps, Labels, Weights
@@ -199,7 +200,7 @@ def _views(model: str, maps: AttentionMaps, panel: Panel) -> tuple[Look, ...]:
 def _look(maps: AttentionMaps, place: tuple[int, int], model: str, name: str, fewer: str) -> Look:
     """The maps of one window (series, group), weight by age, what is seen, and notes on tokens and what is left out."""
     every = [layer for each, weights in maps.items() for layer in _layers(each, weights, maps.labels[each], *place)]
-    kept = [every[at] for at in np.unique(np.linspace(0, len(every) - 1, min(len(every), MAPS)).round().astype(int))]
+    kept = [every[at] for at in space_evenly(len(every), MAPS)]
     room = MAPS // len(kept)
     notes = [f"There are maps of {len(kept)} of {len(every)} layers."] if len(kept) < len(every) else []
     curves = tuple(curve for layer in kept if (curve := layer.ages()) is not None)
