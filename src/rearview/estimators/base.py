@@ -141,8 +141,8 @@ class Estimator(Generic[FittedT]):
         parts += [html_table(facts)] if facts else []
         heads, rows = self._list_members() if self._fitted is not None else ((), ())
         parts += [html_fold("Leaderboard", html_table(rows, heads), is_open=True)] if rows else []
-        given = [(key, value) for key, value in self.get_params().items() if value is not self._defaults[key]]
-        settings = html_table([(key, repr(value)) for key, value in given]) if given else "<p>All are the defaults.</p>"
+        changed = [(name, repr(value)) for name, value in self._changed.items()]
+        settings = html_table(changed) if changed else "<p>All are the defaults.</p>"
         return f"<div>{''.join([*parts, html_fold('Settings', settings, is_open=not facts)])}</div>"
 
     def _describe(self) -> list[tuple[str, object]]:
@@ -154,8 +154,10 @@ class Estimator(Generic[FittedT]):
         return (), ()
 
     @property
-    def _defaults(self) -> dict[str, object]:
-        return {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
+    def _changed(self) -> dict[str, object]:
+        """The settings that were given and are not the defaults."""
+        defaults = {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
+        return {name: value for name, value in self.get_params().items() if value is not defaults[name]}
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
         """Every setting by name as it was given, as scikit-learn asks for it."""
@@ -169,9 +171,8 @@ class Estimator(Generic[FittedT]):
         return self
 
     def __repr__(self) -> str:
-        defaults = self._defaults
-        changed = [f"{name}={value!r}" for name, value in self.get_params().items() if value is not defaults[name]]
-        return f"{type(self).__name__}({', '.join(changed)})"
+        changed = ", ".join(f"{name}={value!r}" for name, value in self._changed.items())
+        return f"{type(self).__name__}({changed})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,17 @@
 """Frames of callers: new rows read on the step of training, results in the caller's kind of frame."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.data.panel import Layout, Panel
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Frame = Any
 """A pandas, polars or arrow frame, the path of a file, or a panel."""
@@ -77,6 +80,12 @@ def new_frame(columns: Mapping[str, Any]) -> Frame:
             for name, values in columns.items()
         }
     )
+
+
+def leaderboard_frame(standings: "Sequence[DataclassInstance]") -> Frame:
+    """A row for each member of a portfolio; its fields are the columns."""
+    rows = [asdict(standing) for standing in standings]
+    return new_frame({name: [row[name] for row in rows] for name in rows[0]})
 
 
 def file_layout(layout: Layout) -> Layout:

@@ -25,13 +25,12 @@ from rearview.train import History
 
 T = TypeVar("T")
 _KINDS: Mapping[str, object] = {
-    **dict.fromkeys(("name", "step"), str),
+    **dict.fromkeys(("name", "step", "model"), str),
     **dict.fromkeys(("ids", "columns", "notes"), Sequence[str]),
     **dict.fromkeys(("targets", "known", "period"), int),
-    **dict.fromkeys(("interrupted",), bool),
-    "seasons": Sequence[int],
-    "model": str,
     **dict.fromkeys(("windows", "cases"), Mapping[str, int]),
+    "interrupted": bool,
+    "seasons": Sequence[int],
     "calendar": str | None,
 }
 """The kinds of facts that fitted networks have."""
@@ -131,14 +130,6 @@ def _check_shapes(planned: Model, weights: Mapping[str, Tensor]) -> None:
         if wanted.get(name) != stored.get(name):
             asked, there = (one.get(name, "nothing") for one in (wanted, stored))
             raise DamagedModel(f"its facts ask for {asked} under {name}, its weights hold {there}")
-
-
-def save_model(
-    kind: Kind, folder: Path, fitted: FittedNetwork, facts: Facts, arrays: Mapping[str, NDArray[Any] | None]
-) -> None:
-    """Write what every fitted network has, and the facts and arrays of one kind; an array that is None is left out."""
-    shared, tensors = describe_network(fitted, arrays)
-    kind.save(folder, {**shared, **facts}, tensors)
 
 
 def describe_network(

@@ -23,7 +23,8 @@ def find_seasons(series: Sequence[Array], candidates: Iterable[int]) -> tuple[in
 
     A longer season counts where it explains what the shorter ones leave. Each must fit twice into half of the series.
     """
-    some = [_level(values[-MOST_ROWS:]) for values in _spread(series)]
+    varied = [values for values in series if len(values) > 4 and np.ptp(values) > 0]
+    some = [_level(values[-MOST_ROWS:]) for values in varied[:: max(1, -(-len(varied) // MOST_SERIES))]]
     found: list[int] = []
     for season in sorted({int(one) for one in candidates if one > 1}):
         if _strength(some, season) >= LEAST_STRENGTH:
@@ -33,12 +34,6 @@ def find_seasons(series: Sequence[Array], candidates: Iterable[int]) -> tuple[in
         return tuple(found)
     rhythm = _rhythm(some)
     return (rhythm,) if rhythm > 1 and _strength(some, rhythm) >= 2 * LEAST_STRENGTH else ()
-
-
-def _spread(series: Sequence[Array]) -> list[Array]:
-    """At most `MOST_SERIES` of the series, evenly spaced, without constant ones."""
-    varied = [values for values in series if len(values) > 4 and np.ptp(values) > 0]
-    return varied[:: max(1, -(-len(varied) // MOST_SERIES))]
 
 
 def _level(values: Array) -> Array:

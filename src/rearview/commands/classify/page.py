@@ -21,7 +21,7 @@ MOST_UNSURE = 10
 
 def summary(outcome: Outcome, command: str) -> ClassificationSummary:
     """The content of the page."""
-    fitted = outcome.classifier.fitted_
+    fitted, truth, right = outcome.classifier.fitted_, outcome.truth, outcome.predicted == outcome.truth
     return ClassificationSummary(
         title=f"Classification of {outcome.job.test}",
         verdict=outcome.verdict,
@@ -37,7 +37,12 @@ def summary(outcome: Outcome, command: str) -> ClassificationSummary:
         commonest=outcome.commonest,
         certainty=float(outcome.probabilities.max(axis=1).mean()),
         leaderboard=outcome.standings,
-        examples=tuple(_examples(outcome)),
+        examples=tuple(
+            example
+            for label in outcome.confusion.labels
+            for answered in (right, ~right)
+            for example in _surest(outcome, (truth == label) & answered)
+        ),
         confused=confused_cases(outcome),
     )
 
@@ -111,17 +116,6 @@ def _surest(outcome: Outcome, wanted: NDArray[np.bool_], count: int = EXAMPLES) 
             channels=outcome.test.columns,
         )
         for case in members[np.argsort(-sure[members], kind="stable")][:count].tolist()
-    ]
-
-
-def _examples(outcome: Outcome) -> list[Example]:
-    """Of each class the cases predicted right and wrong with the greatest certainty."""
-    right, truth = outcome.predicted == outcome.truth, outcome.truth
-    return [
-        example
-        for label in outcome.confusion.labels
-        for answered in (right, ~right)
-        for example in _surest(outcome, (truth == label) & answered)
     ]
 
 

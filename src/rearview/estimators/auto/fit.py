@@ -262,9 +262,8 @@ class Contest:
             slowness = options.slowness()
             once = slowness * candidate.cost * _count(self.sample)
             start = 0.0 if "statsforecast" in sys.modules else slowness * START
-        share = _share_work if candidate.name in statistical_models.NAMES else float  # networks use all threads anyway
-        final = share(once * (_count(self.panel) / _count(self.sample)))
-        tested = start + share(once * self.windows)
+        final = _share_work(candidate, once * (_count(self.panel) / _count(self.sample)))
+        tested = start + _share_work(candidate, once * self.windows)
         if once and tested + self._least(attempt) * final > (left if first else left / 2):
             return f"about {tested + final:.0f} s, more than there is time for"
         self._set_aside(attempt, final, left - tested)
@@ -278,8 +277,7 @@ class Contest:
         if self.sample is self.panel:
             return
         left = self._left() + attempt.forecast_seconds
-        share = _share_work if attempt.candidate.name in statistical_models.NAMES else float
-        final = share(seconds / self.windows * _count(self.panel) / _count(self.sample))
+        final = _share_work(attempt.candidate, seconds / self.windows * _count(self.panel) / _count(self.sample))
         others = any(one.backtest is not None for one in self.attempts if one is not attempt)
         if self._least(attempt) * final > left and others:
             attempt.note = f"about {final:.0f} s for all variables, more than there is time for"
@@ -418,7 +416,11 @@ class Contest:
                 chosen = _choose_cheapest({n: spent[n] / done * (len(parts) - done) for n in chosen}, left)
             if len(chosen) < 2:
                 break
-            rows, tests = _cut(panel, part), dict[int, Backtest]()
+            if panel.series > MOST_BACKTESTED:
+                rows = panel.only(part)
+            else:
+                rows = _keep_targets(panel, [panel.columns.index(name) for name in part])
+            tests: dict[int, Backtest] = {}
             try:
                 for n in chosen:
                     started = time.monotonic()
@@ -559,13 +561,6 @@ def _list_others(panel: Panel, sample: Panel) -> list[Sequence[str]]:
     return [others[start : start + MOST_BACKTESTED] for start in range(0, len(others), MOST_BACKTESTED)]
 
 
-def _cut(panel: Panel, names: Sequence[str]) -> Panel:
-    """Series of these names, or targets with all inputs."""
-    if panel.series > MOST_BACKTESTED:
-        return panel.only(names)
-    return _keep_targets(panel, [panel.columns.index(name) for name in names])
-
-
 def _find_places(panel: Panel, part: Panel) -> NDArray[np.int64]:
     """[variable]: the numbers that the variables of a part have in the panel."""
     rows = {name: number for number, name in enumerate(panel.ids)}
@@ -574,9 +569,10 @@ def _find_places(panel: Panel, part: Panel) -> NDArray[np.int64]:
     return (series[:, None] * panel.targets + targets).ravel()
 
 
-def _share_work(seconds: float) -> float:
-    """How long work of one process takes that several share where it is long."""
-    return seconds if seconds < statistical_models.SHARING else seconds / (os.cpu_count() or 1)
+def _share_work(candidate: Candidate, seconds: float) -> float:
+    """How long the work of one process takes where statistical models share long work among several."""
+    shared = candidate.name in statistical_models.NAMES and seconds >= statistical_models.SHARING
+    return seconds / (os.cpu_count() or 1) if shared else seconds  # networks use all threads anyway
 
 
 def _compare_last_window(test: Backtest | None) -> Iterator[str]:

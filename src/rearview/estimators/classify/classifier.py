@@ -11,7 +11,6 @@ classifier.save("model/")
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -33,7 +32,7 @@ from rearview.estimators.classify.fit import Fitted, Likelihoods, Prepared
 from rearview.estimators.classify.portfolio import portfolio
 from rearview.estimators.classify.portfolio.portfolio import Portfolio, PreparedPortfolio
 from rearview.estimators.classify.spec import AUTO, ClassifierOptions, ClassifySpec
-from rearview.estimators.frames import Frame, new_frame
+from rearview.estimators.frames import Frame, leaderboard_frame
 from rearview.estimators.options import Attention
 from rearview.tasks.confusion import Confusion
 
@@ -145,8 +144,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
         that its fit did not see, seconds. A polars frame, or pandas where polars is missing."""
         if isinstance(self.fitted_, Fitted):
             raise SettingsError(f"{self.fitted_.spec.model} is one network; model='auto' has a leaderboard.")
-        rows = [asdict(standing) for standing in self.fitted_.standings]
-        return new_frame({name: [row[name] for row in rows] for name in rows[0]})
+        return leaderboard_frame(self.fitted_.standings)
 
     def plot(self, X: object = None, y: object = None, *, kind: str = "confusion") -> "Figure":
         """A plotly figure: which classes are taken for which, or with kind="cases" the cases most often confused.

@@ -10,7 +10,7 @@ detector.save("model/")
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,7 +35,7 @@ from rearview.estimators.detect.labels import add_labels, check_labels, split_la
 from rearview.estimators.detect.portfolio.portfolio import Portfolio
 from rearview.estimators.detect.spec import DetectorOptions, DetectSpec
 from rearview.estimators.detect.stream import Stream
-from rearview.estimators.frames import Frame, has_whole_ids, new_frame, read_on_step, to_native
+from rearview.estimators.frames import Frame, has_whole_ids, leaderboard_frame, read_on_step, to_native
 from rearview.tasks.assessment import Assessment, assess
 
 if TYPE_CHECKING:
@@ -203,8 +203,7 @@ class Detector(Estimator[Fitted | Portfolio]):
         held-out rows, seconds. A polars frame, or pandas where polars is missing."""
         if isinstance(self.fitted, Fitted):
             raise SettingsError(f"{self.fitted.name} is one network; model='auto' has a leaderboard.")
-        rows = [asdict(standing) for standing in self.fitted.standings]
-        return new_frame({name: [row[name] for row in rows] for name in rows[0]})
+        return leaderboard_frame(self.fitted.standings)
 
     def save(self, folder: Path | str) -> None:
         """Write the fitted detector to a folder: settings as JSON, numbers as safetensors."""

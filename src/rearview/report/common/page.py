@@ -76,7 +76,7 @@ def _render(summary: Summary, content: Content) -> str:
             "style": _asset("report.css"),
             "headline": content.lead + _headline(content.tiles),
             "body": fill(content.template, {"training": _training(summary.curves), **content.parts}),
-            "facts": _definitions("facts", summary.data.facts),
+            "facts": _facts(summary.data.facts),
             "findings": _findings(summary.findings),
             "settings": _settings(summary.settings),
             "notes": _notes((*summary.notes, *content.left_off)),
@@ -135,9 +135,9 @@ def _headline(tiles: Iterable[Tile]) -> str:
     return f'<dl class="headline">{"".join(cells)}</dl>'
 
 
-def _definitions(kind: str, lines: Iterable[tuple[str, str]]) -> str:
-    cells = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in lines)
-    return f'<dl class="{kind}">{"".join(cells)}</dl>'
+def _facts(facts: Iterable[tuple[str, str]]) -> str:
+    cells = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts)
+    return f'<dl class="facts">{"".join(cells)}</dl>'
 
 
 def _training(curves: Mapping[str, Curve]) -> str:

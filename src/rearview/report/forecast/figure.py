@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from rearview.report.common.figures import HUES, INK, QUIET, add_band, add_line, new_figure
+from rearview.report.common.payload import stamp_numbers
 from rearview.report.forecast.views import SeriesView
 
 if TYPE_CHECKING:
@@ -29,12 +28,6 @@ def draw_forecast(views: Sequence[SeriesView], title: str = "") -> "Figure":
             add_line(figure, place, ahead, said.mean, model, colour, showlegend=first)
         add_line(figure, place, view.stamps, view.values, "history", INK, showlegend=first)
         if len(view.stamps):
-            figure.add_vline(
-                x=_place(view.stamps[-1]), line={"color": QUIET, "width": 1, "dash": "dot"}, row=row, col=1
-            )
+            last = int(stamp_numbers(view.stamps[-1:])[0])
+            figure.add_vline(x=last, line={"color": QUIET, "width": 1, "dash": "dot"}, row=row, col=1)
     return figure.update_layout(title={"text": title, "font": {"size": 14}}) if title else figure
-
-
-def _place(stamp: np.generic) -> object:
-    """A stamp as plotly places a rule by it: milliseconds, or the integer."""
-    return int(stamp.astype("datetime64[ms]").astype(np.int64)) if stamp.dtype.kind == "M" else int(stamp)

@@ -42,10 +42,6 @@ def _spike(cells: Cells, size: Cells, other: Cells, random: np.random.Generator)
     return cells
 
 
-def _noise(cells: Cells, size: Cells, other: Cells, random: np.random.Generator) -> Cells:
-    return cells + random.normal(size=cells.shape) * size
-
-
 def _stretch(cells: Cells, size: Cells, other: Cells, random: np.random.Generator) -> Cells:
     mean = cells.mean(axis=0)
     return mean + (cells - mean) * random.choice([0.3, 2.0, 3.0])
@@ -56,7 +52,7 @@ KINDS: Mapping[str, Callable[[Cells, Cells, Cells, np.random.Generator], Cells]]
     "shift": lambda cells, size, other, random: cells + size,
     "trend": lambda cells, size, other, random: cells + 2 * size * np.linspace(0, 1, len(cells))[:, None],
     "flat": lambda cells, size, other, random: np.repeat(cells[:1], len(cells), axis=0),
-    "noise": _noise,
+    "noise": lambda cells, size, other, random: cells + random.normal(size=cells.shape) * size,
     "stretch": _stretch,
     "reversed": lambda cells, size, other, random: cells[::-1],
     "from another time": lambda cells, size, other, random: other,
