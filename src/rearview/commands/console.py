@@ -159,8 +159,8 @@ def print_end(
         print_json({**facts, "folder": str(out), **{name: list_records(columns) for name, columns in table.items()}})
     if not outcome.interrupted:
         return 0
-    kept = any((out / "checkpoints").glob("*"))
-    sentence = f"Interrupted: this is the best model so far{'; --resume takes the run up again' if kept else ''}."
+    resumable = any((out / "checkpoints").glob("*"))
+    sentence = f"Interrupted: this is the best model so far{'; --resume takes the run up again' if resumable else ''}."
     (warn if output.get().quiet else console.print)(sentence)
     return 130
 

@@ -241,9 +241,9 @@ class Session:
 NO_CHECKPOINT = Session()
 
 
-def fingerprint(panel: Panel, *asked: object) -> str:
+def fingerprint(panel: Panel, *request: object) -> str:
     """Name a run by its data and what was asked, so that a checkpoint is never resumed on other data."""
-    digest = hashlib.sha256(repr((*asked, panel.columns, panel.targets, panel.known)).encode())
+    digest = hashlib.sha256(repr((*request, panel.columns, panel.targets, panel.known)).encode())
     statics = None if panel.statics is None else panel.statics.values
     for array in (panel.values, panel.observed, panel.centre, panel.offsets, panel.stamps, statics):
         if array is not None:
@@ -263,8 +263,8 @@ def resolve_device(name: str) -> str:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SettingsError(f"device is {name!r}, but torch sees no CUDA device here; use device='auto' or 'cpu'.")
     if device.type == "cuda" and (device.index or 0) >= count:
-        seen = "cuda:0 alone" if count == 1 else f"cuda:0 to cuda:{count - 1}"
-        raise SettingsError(f"device is {name!r}, but torch sees {seen} here; use one of these or device='auto'.")
+        available = "cuda:0 alone" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise SettingsError(f"device is {name!r}, but torch sees {available} here; use one of these or device='auto'.")
     if device.type not in ("cpu", "cuda") and not _holds_numbers(device):
         raise SettingsError(f"device is {name!r}, which torch can't use here; use device='auto', 'cpu' or 'cuda'.")
     return name
@@ -291,12 +291,12 @@ def create_network(
 
     The caller's random state is left as it was. A network that this machine's memory can't hold is refused.
     """
-    asked = {"attention": attention, **shape, **settings}
+    arguments = {"attention": attention, **shape, **settings}
     with RandomState(seed).drawing():
         copies = COPIES if torch.device(device).type == "cpu" else 1
-        check_memory(outline(name, **asked), name, settings, copies)
+        check_memory(outline(name, **arguments), name, settings, copies)
     with RandomState(seed).drawing():
-        network = models.create(name, **asked)
+        network = models.create(name, **arguments)
     return network.to(device)
 
 

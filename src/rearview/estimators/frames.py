@@ -37,12 +37,12 @@ def read_on_step(frame: Frame, read: FrameReader, step: str) -> Panel:
     if not isinstance(frame, Panel):
         # Few rows can look like another step (a week of business days: days), which is no fault if the model's fits.
         try:
-            again = read(frame, freq=step)
+            reread = read(frame, freq=step)
         except InputError:
             pass
         else:
-            if len(again.values) <= len(panel.values):
-                return again
+            if len(reread.values) <= len(panel.values):
+                return reread
     rows = f"rows in {panel.step.words()}" if panel.step.unit == "int" else f"a row {panel.step.words()}"
     raise InputError(
         f"{panel.layout.source} has {rows} ({panel.step}), but the model was trained on "

@@ -37,9 +37,9 @@ def add_penalty(model: nn.Module, total: Float[Tensor, ""], number: Num[Tensor, 
 
     The penalty joins the mean as it is. In evaluation there is none, so weights are never selected by it.
     """
-    ask = getattr(model, "penalty", None)
-    asked = ask() if callable(ask) else None
-    return (total, number) if asked is None else (total + asked * number, number)
+    compute = getattr(model, "penalty", None)
+    penalty = compute() if callable(compute) else None
+    return (total, number) if penalty is None else (total + penalty * number, number)
 
 
 def window_spread(batch: "Batch") -> Float[Tensor, "batch target 1"]:

@@ -25,13 +25,13 @@ def find_seasons(series: Sequence[Array], candidates: Iterable[int]) -> tuple[in
     """
     varied = [values for values in series if len(values) > 4 and np.ptp(values) > 0]
     some = [_level(values[-MOST_ROWS:]) for values in varied[:: max(1, -(-len(varied) // MOST_SERIES))]]
-    found: list[int] = []
+    seasons: list[int] = []
     for season in sorted({int(one) for one in candidates if one > 1}):
         if _strength(some, season) >= LEAST_STRENGTH:
-            found.append(season)
+            seasons.append(season)
             some = [values - _profile(values, season) if len(values) >= 2 * season else values for values in some]
-    if found:
-        return tuple(found)
+    if seasons:
+        return tuple(seasons)
     rhythm = _rhythm(some)
     return (rhythm,) if rhythm > 1 and _strength(some, rhythm) >= 2 * LEAST_STRENGTH else ()
 

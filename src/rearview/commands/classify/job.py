@@ -130,7 +130,7 @@ class Outcome:
     @property
     def verdict(self) -> str:
         """How good it is, beside always predicting the commonest class; or what was predicted, and how surely."""
-        teller = "The portfolio" if self.classifier.model == AUTO else self.classifier.model
+        subject = "The portfolio" if self.classifier.model == AUTO else self.classifier.model
         if not self.labelled:
             named = [f"{label} ({count:,})" for label, count in self.counts if count]
             listed = ", ".join([*named[:MOST_NAMED], *(["..."] if len(named) > MOST_NAMED else [])])
@@ -138,11 +138,11 @@ class Outcome:
             unsure = int((highest < UNSURE).sum())
             sure = f"less than {100 * UNSURE:.0f} % sure of {quantity(unsure, 'case')}"
             sure = sure if unsure else f"at least {math.floor(100 * highest.min())} % sure of every case"
-            return f"{teller} predicts {listed} for {quantity(len(self.test), 'case')}; it is {sure}."
+            return f"{subject} predicts {listed} for {quantity(len(self.test), 'case')}; it is {sure}."
         confusion, commonest = self.confusion, self.commonest
         right = round(confusion.accuracy * len(self.test))
         cases = quantity(len(self.test), "case" if self.train is None else "test case")
-        sentence = f"{teller} classifies {right:,} of {cases} correctly ({100 * confusion.accuracy:.1f} %)"
+        sentence = f"{subject} classifies {right:,} of {cases} correctly ({100 * confusion.accuracy:.1f} %)"
         if commonest is None:
             return f"{sentence}."
         sentence += f"; always predicting the commonest training class would get {100 * commonest:.1f} %."
@@ -166,14 +166,14 @@ def run(
             classifier = Classifier(**{**job.spec.to_dict(), **vars(job.columns)}, progress=progress)
             classifier.adopt(prepared.train(Session(checkpoint, job.resume, progress)))
         likelihoods = predict(classifier.fitted_, test)
-        strange = unknown_classes(test, classifier.classes_) if test.labels is not None else []
+        unknown = unknown_classes(test, classifier.classes_) if test.labels is not None else []
     return Outcome(
         job=job,
         train=train,
         test=test,
         classifier=classifier,
         probabilities=likelihoods.probabilities,
-        notes=(*_note_same_cases(job, train, test), *strange, *likelihoods.notes),
+        notes=(*_note_same_cases(job, train, test), *unknown, *likelihoods.notes),
         seconds=time.perf_counter() - started,
         warnings=tuple(warnings),
     )

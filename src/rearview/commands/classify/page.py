@@ -121,7 +121,7 @@ def _surest(outcome: Outcome, wanted: NDArray[np.bool_], count: int = EXAMPLES) 
 
 def prediction_summary(outcome: Outcome, command: str) -> PredictionSummary:
     """The content of the page of new cases, whose classes nobody knows."""
-    sure, said = outcome.probabilities.max(axis=1), np.array([str(label) for label in outcome.predicted])
+    sure, predicted = outcome.probabilities.max(axis=1), np.array([str(label) for label in outcome.predicted])
     return PredictionSummary(
         title=f"Classes of {outcome.job.test}",
         verdict=outcome.verdict,
@@ -133,12 +133,12 @@ def prediction_summary(outcome: Outcome, command: str) -> PredictionSummary:
         settings=_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings),
         classes=tuple(
-            PredictedClass(label, count, float(sure[said == label].mean()) if count else 0.0)
+            PredictedClass(label, count, float(sure[predicted == label].mean()) if count else 0.0)
             for label, count in outcome.counts
         ),
         unsure=tuple(_unsure_cases(outcome)),
         examples=tuple(
-            example for label, _ in outcome.counts for example in _surest(outcome, said == label, 2 * EXAMPLES)
+            example for label, _ in outcome.counts for example in _surest(outcome, predicted == label, 2 * EXAMPLES)
         ),
     )
 

@@ -124,12 +124,12 @@ def _height(score: float, threshold: float) -> str:
     return f"{times:,.{0 if times >= 100 else 1}f} times the threshold"
 
 
-def _judgement(assessment: Assessment, found: int, labelled: Hits) -> str:
+def _judgement(assessment: Assessment, anomalies: int, labelled: Hits) -> str:
     """The labelled segments against the labels, in a sentence."""
-    where = "found" if labelled.alarms == found else "found in labelled rows"
+    where = "found" if labelled.alarms == anomalies else "found in labelled rows"
     if not assessment.anomalous:
         if not labelled.alarms:
-            return f"The labels mark no anomaly{' either' if not found else ''}."
+            return f"The labels mark no anomaly{' either' if not anomalies else ''}."
         alarms = (
             f"the one {where} is a false alarm"
             if labelled.alarms == 1
@@ -185,11 +185,11 @@ def _about_channels(file: str, rows: Rows) -> list[str]:
         for name in panel.columns
         if rows.labels is None and name.casefold() in LABEL_NAMES and _is_binary(panel, name)
     ]
-    blind = panel.empty_names
-    if blind:
+    empty = panel.empty_names
+    if empty:
         notes.append(
-            f"{file} has no value of {', '.join(map(repr, blind))}: its scores rest on "
-            f"{len(panel.columns) - len(blind)} of {quantity(len(panel.columns), 'channel')}."
+            f"{file} has no value of {', '.join(map(repr, empty))}: its scores rest on "
+            f"{len(panel.columns) - len(empty)} of {quantity(len(panel.columns), 'channel')}."
         )
     return notes
 

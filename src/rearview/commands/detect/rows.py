@@ -119,18 +119,18 @@ def _new_detector(job: Job, *, itself: bool = False) -> Detector:
 
     An option of one threshold asks for that threshold; beside another threshold it is refused, not passed over.
     """
-    asked = job.options.threshold if "threshold" in job.given else None
+    threshold = job.options.threshold if "threshold" in job.given else None
     belongs = {name: rule for name, rule in RULE_OF.items() if name in job.given}
-    if asked is None and len(set(belongs.values())) == 1:
-        asked = next(iter(belongs.values()))
+    if threshold is None and len(set(belongs.values())) == 1:
+        threshold = next(iter(belongs.values()))
     for name, rule in belongs.items():
-        if rule != asked:
-            other = f"the threshold is {asked}" if asked is not None else "the threshold is drawn in one way"
+        if rule != threshold:
+            other = f"the threshold is {threshold}" if threshold is not None else "the threshold is drawn in one way"
             raise UsageError(f"--{name} belongs to --threshold {rule}, but {other}; leave one of the two out.")
-    if asked is None:
+    if threshold is None:
         # A quantile of rows that hold anomalies would flag as many of them.
-        asked = "robust" if itself else job.options.threshold
-    return Detector(**vars(replace(job.options, threshold=asked, label_col=job.labels)))
+        threshold = "robust" if itself else job.options.threshold
+    return Detector(**vars(replace(job.options, threshold=threshold, label_col=job.labels)))
 
 
 def _read_arrays(job: Job) -> LabelledArrays:

@@ -68,9 +68,9 @@ class Axis:
         """Where each run of joined tokens begins, as few of them joined as the page's room asks for."""
         runs = list(pairwise([*self.runs(), len(self.columns)]))
         size = 1
-        while len(found := [at for a, b in runs for at in range(a, b, size)]) > SIDE and size < len(self.columns):
+        while len(starts := [at for a, b in runs for at in range(a, b, size)]) > SIDE and size < len(self.columns):
             size += 1
-        return found
+        return starts
 
     def select(self, blocks: list[int]) -> Names:
         """The names of the cells that fit: those of the tokens that the blocks begin with."""
@@ -200,26 +200,26 @@ def _views(model: str, maps: AttentionMaps, panel: Panel) -> tuple[Look, ...]:
 def _look(maps: AttentionMaps, place: tuple[int, int], model: str, name: str, fewer: str) -> Look:
     """The maps of one window (series, group), weight by age, what is seen, and notes on tokens and what is left out."""
     every = [layer for each, weights in maps.items() for layer in _layers(each, weights, maps.labels[each], *place)]
-    kept = [every[at] for at in space_evenly(len(every), MAPS)]
-    room = MAPS // len(kept)
-    notes = [f"There are maps of {len(kept)} of {len(every)} layers."] if len(kept) < len(every) else []
-    curves = tuple(curve for layer in kept if (curve := layer.ages()) is not None)
-    shown = tuple(one for layer in kept for one in layer.maps(room))
-    sharpest = max(kept, key=Layer.focus)
+    layers = [every[at] for at in space_evenly(len(every), MAPS)]
+    room = MAPS // len(layers)
+    notes = [f"There are maps of {len(layers)} of {len(every)} layers."] if len(layers) < len(every) else []
+    curves = tuple(curve for layer in layers if (curve := layer.ages()) is not None)
+    shown = tuple(one for layer in layers for one in layer.maps(room))
+    sharpest = max(layers, key=Layer.focus)
     finding = sharpest.say() if sharpest.focus() >= LEAST_FOCUS else ""
-    about = " ".join(filter(None, [*notes, *_about(kept, room), fewer]))
+    about = " ".join(filter(None, [*notes, *_about(layers, room), fewer]))
     return Look(model, name, about, shown, curves, finding)
 
 
-def _about(kept: list[Layer], room: int) -> Iterator[str]:
+def _about(layers: list[Layer], room: int) -> Iterator[str]:
     """Notes on the names of tokens, and on heads, tokens and columns that are joined or left out."""
-    if any(layer.keys.starts is not None for layer in kept):
+    if any(layer.keys.starts is not None for layer in layers):
         yield "A token is named by its first step."
-    heads = len(kept[0].weights)
+    heads = len(layers[0].weights)
     if heads > room:
         few = "head" if room == 2 else f"{room - 1} heads"
         yield f"Of {heads} heads the maps show the mean{f' and the {few} most unlike it' if room > 1 else ''}."
-    axes = [axis for layer in kept for axis in (layer.queries, layer.keys)]
+    axes = [axis for layer in layers for axis in (layer.queries, layer.keys)]
     joined = max(max(np.diff([*axis.blocks(), len(axis.names)])) for axis in axes)
     if joined > 1:
         yield f"A cell joins up to {joined} tokens that follow one another."

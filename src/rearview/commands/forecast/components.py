@@ -59,8 +59,8 @@ def compare_inputs(panel: Panel, final: FinalForecast, known: Array | None) -> d
     for origin, places in list(group_inputs(panel).items())[:MOST_INPUTS]:
         without = known.copy()
         without[:, places] = np.stack(usual)[:, places, None]
-        again = forecaster.fitted.predict(forecaster.tail, final_windows(forecaster.tail), (), without)
-        added[origin] = final.forecasts.mean - again.mean
+        forecasts = forecaster.fitted.predict(forecaster.tail, final_windows(forecaster.tail), (), without)
+        added[origin] = final.forecasts.mean - forecasts.mean
     return added
 
 
@@ -226,8 +226,8 @@ def _by_name(origin: str, names: Sequence[str], weights: Array, factor: bool) ->
     width = max(float(np.abs(values).max()), 1e-12)
     unit = " %" if factor else ""
     ends = [ordered[0], ordered[-1]] if len(ordered) > 1 else ordered
-    said = [f"{name} {'+' if sizes[name] > 0 else ''}{round_to(sizes[name], width)}{unit}" for name in ends]
-    sentence = f"{', '.join(said)}.".replace("-", "−")
+    parts = [f"{name} {'+' if sizes[name] > 0 else ''}{round_to(sizes[name], width)}{unit}" for name in ends]
+    sentence = f"{', '.join(parts)}.".replace("-", "−")
     if ANY in names:
         usual = 100 * math.expm1(shared) if factor else shared
         others = f"{'+' if usual > 0 else ''}{round_to(usual, width)}{unit}".replace("-", "−")

@@ -409,34 +409,34 @@ class _AutoTask:
         """Fit the portfolio, forecast with it, and give its backtest before those of its members."""
         shared = self.shared
         forecaster, options = shared.forecaster(self._spec), self._options(left)
-        made = portfolio.fit(shared.panel, forecaster.spec, options, shared.known_at)
+        auto_fit = portfolio.fit(shared.panel, forecaster.spec, options, shared.known_at)
         shared.listener.stage(f"forecast of {self.name}", left)
         try:
-            made, final = self._forecast(forecaster, made, options)
+            auto_fit, final = self._forecast(forecaster, auto_fit, options)
         except KeyboardInterrupt:
-            simpler = made.fall_back()
+            simpler = auto_fit.fall_back()
             if simpler is None:
                 raise
-            made, final = simpler, shared.forecast(forecaster, simpler.ensemble)
-        return _portfolio_results(self.name, made, final)
+            auto_fit, final = simpler, shared.forecast(forecaster, simpler.ensemble)
+        return _portfolio_results(self.name, auto_fit, final)
 
     def _forecast(
-        self, forecaster: Forecaster, made: portfolio.AutoFit, options: schedule.Options
+        self, forecaster: Forecaster, auto_fit: portfolio.AutoFit, options: schedule.Options
     ) -> tuple[portfolio.AutoFit, FinalForecast]:
         """The forecast in the time that is left, and the portfolio that it is the forecast of."""
         shared = self.shared
-        forecaster.adopt(made.ensemble, shared.panel)
+        forecaster.adopt(auto_fit.ensemble, shared.panel)
         tail = forecaster.tail
         stamps = stamps_ahead(tail, forecaster.spec.horizon)
         known = read_known(tail, stamps, shared.job.future, forecaster.reading_of_new)
         levels = () if forecaster.spec.intervals == "none" else forecaster.spec.levels
         ensemble, forecasts = forecast_in_time(
-            made.ensemble, made.first, tail, levels, known, partial(portfolio.count_seconds_left, options, tail)
+            auto_fit.ensemble, auto_fit.first, tail, levels, known, partial(portfolio.count_seconds_left, options, tail)
         )
         check_finite(forecasts, tail, final_windows(tail))
         forecaster.adopt(ensemble, shared.panel)
-        backtest = None if made.backtest is None else replace(made.backtest, fitted=ensemble)
-        return replace(made, ensemble=ensemble, backtest=backtest), FinalForecast(forecaster, forecasts, stamps)
+        backtest = None if auto_fit.backtest is None else replace(auto_fit.backtest, fitted=ensemble)
+        return replace(auto_fit, ensemble=ensemble, backtest=backtest), FinalForecast(forecaster, forecasts, stamps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -591,12 +591,12 @@ def _hints(names: tuple[str, ...], job: Job, panel: Panel, results: tuple[ModelR
     return notes
 
 
-def _portfolio_results(name: str, made: portfolio.AutoFit, final: FinalForecast) -> list[ModelResult]:
+def _portfolio_results(name: str, auto_fit: portfolio.AutoFit, final: FinalForecast) -> list[ModelResult]:
     """The backtest of a portfolio, with its forecast, before those of its members."""
-    scores = None if made.backtest is None else made.backtest.scores()
-    tests = {one: trim_levels(test, final.forecaster.spec.levels) for one, test in made.members.items()}
+    scores = None if auto_fit.backtest is None else auto_fit.backtest.scores()
+    tests = {one: trim_levels(test, final.forecaster.spec.levels) for one, test in auto_fit.members.items()}
     members = [ModelResult(one, test, test.scores(), None) for one, test in tests.items()]
-    return [ModelResult(name, made.backtest, scores, final), *(members if name == AUTO else ())]
+    return [ModelResult(name, auto_fit.backtest, scores, final), *(members if name == AUTO else ())]
 
 
 def judge(forecaster: Forecaster, panel: Panel, *, future: Frame, windows: int | None, started: float) -> Outcome:

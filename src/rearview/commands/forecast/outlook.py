@@ -76,8 +76,8 @@ def describe_error(outcome: Outcome, lead: str) -> str:
     if outcome.panel.targets > 1 or not math.isfinite(ours):
         return ""
     per = Steps.of(outcome.panel.step, 1).per
-    beside = f"; the last season again would have been off by {naive:,.3g}" if math.isfinite(naive) else ""
-    return f"On past data it was off by {ours:,.3g}{per} on average{beside}."
+    comparison = f"; the last season again would have been off by {naive:,.3g}" if math.isfinite(naive) else ""
+    return f"On past data it was off by {ours:,.3g}{per} on average{comparison}."
 
 
 def _compare(panel: Panel, series: int, target: int, horizon: int) -> tuple[str, float]:

@@ -54,8 +54,8 @@ def forecast_in_time(
             progress.append(_Progress(spare, 0.0, panel, which, levels, known))
         stand_in = cheapest_first[0] if spare is None else progress[[*names, spare.name].index(spare.name)]
         ensemble = _give_up(ensemble, progress, stand_in)
-    made = {one.member.name: one.join() for one in progress if one.done}
-    return ensemble, ensemble.mix(panel, which, levels, [made[one.name] for one in ensemble.members])
+    forecasts = {one.member.name: one.join() for one in progress if one.done}
+    return ensemble, ensemble.mix(panel, which, levels, [forecasts[one.name] for one in ensemble.members])
 
 
 @dataclass(slots=True, eq=False)
@@ -110,8 +110,8 @@ class _Progress:
             low, high = ([one.intervals[level][side] for one in self.made] for side in (0, 1))
             bounds[level] = stack(low), stack(high)
         findings = _join_findings([finding for one in self.made for finding in one.findings])
-        told = {finding.message for one in self.made for finding in one.findings}
-        plain = [note for one in self.made for note in one.notes if note not in told]
+        messages = {finding.message for one in self.made for finding in one.findings}
+        plain = [note for one in self.made for note in one.notes if note not in messages]
         notes = (*dict.fromkeys(plain), *(finding.message for finding in findings))
         return Forecasts(self.which.series, stack([one.mean for one in self.made]), bounds, notes, findings)
 
@@ -140,20 +140,20 @@ def _give_up(ensemble: Ensemble, progress: Sequence[_Progress], stand_in: _Progr
         stand_in.forecast_part()
     weights[bare, progress.index(stand_in)] = 1
     weights = (weights / weights.sum(axis=-1, keepdims=True)).reshape(-1, len(progress))
-    kept = [number for number in range(len(progress)) if weights[:, number].any()]
-    common = np.array([progress[number].share for number in kept])
-    shares = {progress[number].member.name: float(weights[:, number].mean()) for number in kept}
+    used = [number for number in range(len(progress)) if weights[:, number].any()]
+    common = np.array([progress[number].share for number in used])
+    shares = {progress[number].member.name: float(weights[:, number].mean()) for number in used}
     late = [one for one in progress[: len(ensemble.members)] if one.done < count]
-    told = {one.member.name: f"no time left for {count - one.done:,} of {count:,} series" for one in late}
+    reasons = {one.member.name: f"no time left for {count - one.done:,} of {count:,} series" for one in late}
     board = [
-        replace(one, weight=shares.get(one.name, 0.0), note=told.get(one.name, one.note))
+        replace(one, weight=shares.get(one.name, 0.0), note=reasons.get(one.name, one.note))
         for one in ensemble.leaderboard
     ]
     return replace(
         ensemble,
-        members=tuple(progress[number].member for number in kept),
-        weights=weights[:, kept],
+        members=tuple(progress[number].member for number in used),
+        weights=weights[:, used],
         common=common / common.sum(),
         leaderboard=tuple(sorted(board, key=lambda one: -one.weight)),
-        notes=(*ensemble.notes, *(f"{name}: {note}, where the others weigh more." for name, note in told.items())),
+        notes=(*ensemble.notes, *(f"{name}: {note}, where the others weigh more." for name, note in reasons.items())),
     )

@@ -74,9 +74,9 @@ class Effects:
                 there = np.isfinite(cells[:, target])
                 y, x = cells[there, target], inputs[there]
                 scales = [False, True] if len(y) and (y > 0).all() else [False]
-                found = [design.regress(y, x, log=is_log) for is_log in scales]
-                place = min(range(len(found)), key=lambda one: found[one].left)
-                best = found[place]
+                fits = [design.regress(y, x, log=is_log) for is_log in scales]
+                place = min(range(len(fits)), key=lambda one: fits[one].left)
+                best = fits[place]
                 coefficients[s, target], factor[s, target], share[s, target] = best.weights, place == 1, best.share
         return cls(panel.ids, coefficients, centre, low, high, factor, share, panel.statics)
 
@@ -106,11 +106,11 @@ class Effects:
             return [*range(len(self.ids))]
         places = [place for place, name in enumerate(self.statics.names) if IS in name]
         places = places or [*range(len(self.statics.names))]
-        told = Statics(tuple(self.statics.names[place] for place in places), self.statics.values[:, places])
-        scale = StaticScale.of(told)
+        described = Statics(tuple(self.statics.names[place] for place in places), self.statics.values[:, places])
+        scale = StaticScale.of(described)
         if scale is None:
             return [*range(len(self.ids))]
-        known, new = scale.read(told, len(self.ids)), scale.read(panel.statics, panel.series)[series]
+        known, new = scale.read(described, len(self.ids)), scale.read(panel.statics, panel.series)[series]
         distance = np.square(known - new).sum(axis=1)
         return np.flatnonzero(distance <= distance.min() + 1e-9).tolist()
 
@@ -268,8 +268,8 @@ class _Design:
         weights = none.copy()
         if len(chosen):
             weights[chosen] = _ridge(x[:, chosen], target, penalty[chosen]) / unit[chosen]
-        amiss = y * -np.expm1(-np.clip(errors, -MOST_LOG, MOST_LOG)) if log else errors
-        return _Regression(weights, share, float(np.square(amiss).sum()))
+        residuals = y * -np.expm1(-np.clip(errors, -MOST_LOG, MOST_LOG)) if log else errors
+        return _Regression(weights, share, float(np.square(residuals).sum()))
 
     def _clear(self, values: Array) -> Array:
         """Columns without their level, a moving mean, and without their season's profile."""
@@ -292,8 +292,8 @@ def _hold_out(x: Array, y: Array, penalty: Array) -> Array:
     blocks = np.arange(len(y)) * BLOCKS // len(y)
     left = np.empty(len(y))
     for block in range(BLOCKS):
-        held = blocks == block
-        left[held] = y[held] - x[held] @ _ridge(x[~held], y[~held], penalty)
+        tested = blocks == block
+        left[tested] = y[tested] - x[tested] @ _ridge(x[~tested], y[~tested], penalty)
     return left
 
 

@@ -212,13 +212,13 @@ class Contest:
             options.say(f"{candidate.name}: left out, {attempt.note}")
             return
         session = options.session(f"{candidate.name}-backtest", seconds)
-        kept = None
+        stored = None
         if options.checkpoints is not None and not candidate.trains:
-            asked = (self.spec, self.windows, self.levels, options.refit, candidate.name)
-            kept = options.checkpoints / f"{candidate.name}-{fingerprint(self.sample, *asked)}.npz"
+            request = (self.spec, self.windows, self.levels, options.refit, candidate.name)
+            stored = options.checkpoints / f"{candidate.name}-{fingerprint(self.sample, *request)}.npz"
         try:
-            if kept is not None and options.resume and kept.exists():
-                attempt.backtest = read_backtest(kept, candidate.fit(self.sample, session))
+            if stored is not None and options.resume and stored.exists():
+                attempt.backtest = read_backtest(stored, candidate.fit(self.sample, session))
             if attempt.backtest is None:
                 tested = time.monotonic()
                 attempt.backtest = backtest(
@@ -231,8 +231,8 @@ class Contest:
                     known_at=known_at,
                     own_ends=ends_apart(self.sample, self.spec.horizon),
                 )
-                if kept is not None:
-                    write_backtest(kept, attempt.backtest)
+                if stored is not None:
+                    write_backtest(stored, attempt.backtest)
                 if not candidate.trains:
                     self._revise_time(attempt, time.monotonic() - tested)
         except RearviewError as problem:
@@ -262,8 +262,9 @@ class Contest:
             slowness = options.slowness()
             once = slowness * candidate.cost * _count(self.sample)
             start = 0.0 if "statsforecast" in sys.modules else slowness * START
-        final = _share_work(candidate, once * (_count(self.panel) / _count(self.sample)))
-        tested = start + _share_work(candidate, once * self.windows)
+        share = _share_work if candidate.name in statistical_models.NAMES else float  # networks use all threads anyway
+        final = share(once * (_count(self.panel) / _count(self.sample)))
+        tested = start + share(once * self.windows)
         if once and tested + self._least(attempt) * final > (left if first else left / 2):
             return f"about {tested + final:.0f} s, more than there is time for"
         self._set_aside(attempt, final, left - tested)
@@ -277,7 +278,8 @@ class Contest:
         if self.sample is self.panel:
             return
         left = self._left() + attempt.forecast_seconds
-        final = _share_work(attempt.candidate, seconds / self.windows * _count(self.panel) / _count(self.sample))
+        share = _share_work if attempt.candidate.name in statistical_models.NAMES else float
+        final = share(seconds / self.windows * _count(self.panel) / _count(self.sample))
         others = any(one.backtest is not None for one in self.attempts if one is not attempt)
         if self._least(attempt) * final > left and others:
             attempt.note = f"about {final:.0f} s for all variables, more than there is time for"
@@ -335,20 +337,20 @@ class Contest:
         else:
             weights = self._weigh(scored, losses, prior)
         weights = self._fit_members(scored, weights)
-        kept = [n for n, one in enumerate(scored) if one.final is not None]
+        used = [n for n, one in enumerate(scored) if one.final is not None]
         finals = tuple(one.final for one in scored if one.final is not None)
         combined, stretch = None, dict[float, float]()
         if losses is not None:
             tests = [*backtests.values()]
-            raw = combine_backtests([tests[n] for n in kept], losses[kept], prior[kept])
+            raw = combine_backtests([tests[n] for n in used], losses[used], prior[used])
             stretch = measure_stretch(raw, self.levels)
             combined = stretch_backtest(raw, spec.levels)
             bounds = cut_at_zero(combined.intervals) if spec.nonnegative else combined.intervals
             combined = replace(combined, intervals=bounds, notes=())
-        common = weights[:, kept].mean(axis=0)
+        common = weights[:, used].mean(axis=0)
         common = common / common.sum()
-        table = weights[:, kept] / weights[:, kept].sum(axis=1, keepdims=True)
-        shares = {scored[n]: float(share) for n, share in zip(kept, common, strict=True)}
+        table = weights[:, used] / weights[:, used].sum(axis=1, keepdims=True)
+        shares = {scored[n]: float(share) for n, share in zip(used, common, strict=True)}
         means = {} if losses is None else {one: float(np.nanmean(own)) for one, own in zip(scored, losses, strict=True)}
         standings = [self._standing(one, shares.get(one, 0.0), means.get(one)) for one in self.attempts]
         ensemble = Ensemble(
@@ -484,14 +486,14 @@ class Contest:
             attempt.seconds += time.monotonic() - began
             if attempt.final is None:
                 weights[:, number] = 0
-        lost = weights.sum(axis=1) == 0
-        if lost.any():
+        memberless = weights.sum(axis=1) == 0
+        if memberless.any():
             alive = [n for n in used if scored[n].final is not None]
             if not alive and interrupted:
                 raise KeyboardInterrupt
             if not alive:
                 raise RearviewError(f"No model could be fitted: {'; '.join(one.note for one in scored)}")
-            weights[np.ix_(lost, alive)] = 1 / len(alive)
+            weights[np.ix_(memberless, alive)] = 1 / len(alive)
         return weights / weights.sum(axis=1, keepdims=True)
 
     def _standing(self, attempt: _Attempt, weight: float, loss: float | None) -> Standing:
@@ -569,10 +571,9 @@ def _find_places(panel: Panel, part: Panel) -> NDArray[np.int64]:
     return (series[:, None] * panel.targets + targets).ravel()
 
 
-def _share_work(candidate: Candidate, seconds: float) -> float:
-    """How long the work of one process takes where statistical models share long work among several."""
-    shared = candidate.name in statistical_models.NAMES and seconds >= statistical_models.SHARING
-    return seconds / (os.cpu_count() or 1) if shared else seconds  # networks use all threads anyway
+def _share_work(seconds: float) -> float:
+    """How long work of one process takes that several share where it is long."""
+    return seconds if seconds < statistical_models.SHARING else seconds / (os.cpu_count() or 1)
 
 
 def _compare_last_window(test: Backtest | None) -> Iterator[str]:
@@ -582,10 +583,10 @@ def _compare_last_window(test: Backtest | None) -> Iterator[str]:
     level = min(test.intervals)
     low, high = test.intervals[level]
     there = np.isfinite(test.y) & np.isfinite(low) & np.isfinite(high)
-    held = there & (low <= test.y) & (test.y <= high)
+    inside = there & (low <= test.y) & (test.y <= high)
     if not there[:-1].any() or not there[-1].any():
         return
-    before, last = held[:-1].sum() / there[:-1].sum(), held[-1].sum() / there[-1].sum()
+    before, last = inside[:-1].sum() / there[:-1].sum(), inside[-1].sum() / there[-1].sum()
     if last < min(before, level / 100) / 2:
         yield (
             f"The {level:g} % intervals held {100 * before:.0f} % of the time in the backtest windows before the last "

@@ -89,7 +89,7 @@ def list_candidates(
     panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], *, quick: bool, workers: int
 ) -> list[Candidate]:
     """The candidates, cheapest first, or the one that is asked for; `quick` leaves out networks that train."""
-    asked = spec.model
+    requested = spec.model
     spec = replace(spec, intervals="conformal", season=seasons[0] if seasons else 1)
     candidates = [_statistics(statistical_models.NAMES[0], panel, spec, seasons, workers)]
     shipped = replace(spec, model=weights.NAME)
@@ -119,7 +119,7 @@ def list_candidates(
         )
     )
     for name in statistical_models.NAMES[1:]:
-        if name != "mstl" or seasons or asked == name:  # without a season it is ETS
+        if name != "mstl" or seasons or requested == name:  # without a season it is ETS
             candidates.append(_statistics(name, panel, spec, seasons, workers))
     if not quick:
         if weights.available():
@@ -132,13 +132,13 @@ def list_candidates(
                 )
             )
         networks = ["patchtst"]
-        beside = panel.input_names or panel.statics
-        if ((panel.series == 1 and len(panel.columns) > 1) or beside) and len(panel.columns) <= MOST_COUPLED:
+        has_inputs = panel.input_names or panel.statics
+        if ((panel.series == 1 and len(panel.columns) > 1) or has_inputs) and len(panel.columns) <= MOST_COUPLED:
             networks.append("itransformer")
         for network in networks:
             candidates.append(_network(network, spec, seasons))
-    if asked in ALONE:
-        candidates = [one for one in candidates if one.name == asked]
+    if requested in ALONE:
+        candidates = [one for one in candidates if one.name == requested]
         quick = True
     if not panel.known:
         return candidates
@@ -180,15 +180,15 @@ def _network(name: str, spec: ForecastSpec, seasons: tuple[int, ...]) -> Candida
 
 def _find_effects(seasons: tuple[int, ...]) -> Callable[[Panel], Effects]:
     """The effects of known inputs in some rows, found once for all candidates that are fitted to them."""
-    kept: list[tuple[Panel, Effects]] = []
+    cache: list[tuple[Panel, Effects]] = []
 
     def find(rows: Panel) -> Effects:
-        for panel, effects in kept:
+        for panel, effects in cache:
             if panel is rows:
                 return effects
-        kept.append((rows, Effects.fit(rows, seasons)))
-        del kept[:-2]  # those of the backtest, and those of the forecast
-        return kept[-1][1]
+        cache.append((rows, Effects.fit(rows, seasons)))
+        del cache[:-2]  # those of the backtest, and those of the forecast
+        return cache[-1][1]
 
     return find
 

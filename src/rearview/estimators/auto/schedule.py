@@ -81,17 +81,17 @@ def check_rows(panel: Panel, spec: ForecastSpec) -> None:
         )
 
 
-def choose_windows(panel: Panel, horizon: int, seasons: tuple[int, ...], asked: int | None) -> int:
+def choose_windows(panel: Panel, horizon: int, seasons: tuple[int, ...], requested: int | None) -> int:
     """As many backtest windows as leave two seasons, or two horizons, before the first, five at most; or as asked."""
     longest = int(panel.lengths.max())
-    if asked is not None:
-        needed = asked * horizon + LEAST_ROWS
-        if asked and needed > longest:
+    if requested is not None:
+        needed = requested * horizon + LEAST_ROWS
+        if requested and needed > longest:
             raise TooShort(
-                f"{panel.layout.source} is not long enough: {quantity(asked, 'backtest window')} of "
+                f"{panel.layout.source} is not long enough: {quantity(requested, 'backtest window')} of "
                 f"{quantity(horizon, 'step')} and {LEAST_ROWS} rows before them need {needed:,} rows, but there are "
                 f"{longest:,}; ask for fewer windows."
             )
-        return asked
+        return requested
     needed = max([2 * season + 2 for season in seasons if 3 * season <= longest] + [2 * horizon, 12])
     return max(0, min(MOST_WINDOWS, (longest - needed) // horizon))

@@ -53,10 +53,10 @@ def choose_weights(losses: Array, prior: Array) -> Array:
     weights = np.where(relative < WORST, prior * np.maximum(relative, 1e-9) ** -POWER, 0.0)
     weights /= weights.sum(axis=1, keepdims=True)
     common = weights.mean(axis=0)
-    kept = np.where((weights < LEAST) | (common < LEAST), 0.0, weights)
+    trimmed = np.where((weights < LEAST) | (common < LEAST), 0.0, weights)
     common = np.where(common < LEAST, 0.0, common)
-    kept = np.where(kept.sum(axis=1, keepdims=True) > 0, kept, common)
-    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+    trimmed = np.where(trimmed.sum(axis=1, keepdims=True) > 0, trimmed, common)
+    return np.asarray(trimmed / trimmed.sum(axis=1, keepdims=True))
 
 
 def tilt_weights(common: Array, losses: Array) -> Array:

@@ -290,11 +290,11 @@ def _refuse_strangers(labels: Labels, classes: Labels) -> None:
 def unknown_classes(cases: Cases, classes: Labels) -> list[str]:
     """A sentence where cases are of classes that training did not have."""
     assert cases.labels is not None
-    strange = ~is_among(cases.labels, classes)
-    count = int(strange.sum())
+    is_unknown = ~is_among(cases.labels, classes)
+    count = int(is_unknown.sum())
     if not count:
         return []
-    names = listing([str(label) for label in np.unique(cases.labels[strange])], most=5)
+    names = listing([str(label) for label in np.unique(cases.labels[is_unknown])], most=5)
     are, they = ("is", "the case counts as an error") if count == 1 else ("are", "they count as errors")
     return [
         f"{count} of {len(cases)} cases of {cases.source} {are} of a class that training did not have ({names}): it "

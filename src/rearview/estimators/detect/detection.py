@@ -70,9 +70,9 @@ def describe_moved(moved: list[tuple[str, float]], panel: Panel) -> str:
 
 def _notes(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> tuple[str, ...]:
     notes = []
-    silent = empty_series(panel)
+    empty = empty_series(panel)
     places = zip(panel.ids, fitted.place(panel), strict=True)
-    unknown = [name for name, place in places if place is None and name not in silent]
+    unknown = [name for name, place in places if place is None and name not in empty]
     if unknown:
         one = len(unknown) == 1
         notes.append(
@@ -94,9 +94,9 @@ def _notes(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> tuple[st
         has, them = ("has", "it") if without == 1 else ("have", "them")
         few = f", or too few rows stand before {them} to forecast from" if fitted.spec.mode == "forecast" else ""
         notes.append(f"{without:,} of {len(scores.rows):,} rows {has} no score: nothing was observed there{few}.")
-    if silent:
-        has = "has" if len(silent) == 1 else "have"
-        notes.append(f"Series {listing(silent)} {has} no value in any row, so no score.")
+    if empty:
+        has = "has" if len(empty) == 1 else "have"
+        notes.append(f"Series {listing(empty)} {has} no value in any row, so no score.")
     short = int((panel.lengths < fitted.lookback).sum())
     if short:
         notes.append(

@@ -150,11 +150,11 @@ class Detector(Estimator[Fitted | Portfolio]):
 
     def _read_labelled(self, frame: Frame, labels: object) -> tuple[Panel, Labels | None]:
         column = labels if isinstance(labels, str) else self.label_col
-        beside = labels is not None and not isinstance(labels, str)
-        if beside and not isinstance(frame, Panel):
+        is_array = labels is not None and not isinstance(labels, str)
+        if is_array and not isinstance(frame, Panel):
             frame, column = add_labels(frame, labels)
         panel, truth = self.read_new(frame, column)
-        if beside and isinstance(frame, Panel):
+        if is_array and isinstance(frame, Panel):
             truth = check_labels(labels, len(panel.values), panel.layout.source)
         return panel, truth
 

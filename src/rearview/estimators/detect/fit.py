@@ -132,7 +132,7 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
             f"{name} forecasts and can't give a window back; score rows by its forecasts with mode='forecast' "
             f"(--mode forecast), or use one of {able}."
         )
-    panel, silent = _drop_empty_series(panel)
+    panel, empty = _drop_empty_series(panel)
     _check_rows(panel, spec)
     ahead = 0 if spec.mode == "reconstruct" else 1
     border = _borders(panel, spec.lookback + ahead)
@@ -170,20 +170,20 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
         **({"asks": "window"} if spec.mode == "reconstruct" else {"steps": 1}),
     )
     training = base.training_settings(name, plan, spec.seed)
-    return Prepared(spec, panel, plan, name, network, learned, held, border, scaler, training, (*silent, *left_out))
+    return Prepared(spec, panel, plan, name, network, learned, held, border, scaler, training, (*empty, *left_out))
 
 
 def _drop_empty_series(panel: Panel) -> tuple[Panel, tuple[Finding, ...]]:
     """The panel without series that have no value, and a warning of them; where none has one, reading refuses."""
-    dead = empty_series(panel)
-    if not dead:
+    empty = empty_series(panel)
+    if not empty:
         return panel, ()
-    one = len(dead) == 1
+    one = len(empty) == 1
     message = (
-        f"Series {listing(dead)} {'has' if one else 'have'} no value in any row: nothing is learned from "
+        f"Series {listing(empty)} {'has' if one else 'have'} no value in any row: nothing is learned from "
         f"{'it' if one else 'them'}."
     )
-    return panel.only(set(panel.ids) - set(dead)), (Finding("warning", "empty", len(dead), message),)
+    return panel.only(set(panel.ids) - set(empty)), (Finding("warning", "empty", len(empty), message),)
 
 
 def empty_series(panel: Panel) -> list[str]:

@@ -61,13 +61,13 @@ def shares(channels: NDArray[np.float32]) -> NDArray[np.float64]:
 
 def _join(stretches: NDArray[np.int64], offsets: Offsets, join: int) -> list[tuple[int, int]]:
     series = np.searchsorted(offsets, stretches[:, 0], side="right")
-    found: list[tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for number, (first, end) in enumerate(stretches.tolist()):
-        if found and series[number] == series[number - 1] and first - found[-1][1] < join:
-            found[-1] = (found[-1][0], end)
+        if joined and series[number] == series[number - 1] and first - joined[-1][1] < join:
+            joined[-1] = (joined[-1][0], end)
         else:
-            found.append((first, end))
-    return found
+            joined.append((first, end))
+    return joined
 
 
 def _step_out(scores: NDArray[np.float64], first: int, end: int) -> list[tuple[int, int]]:

@@ -67,16 +67,16 @@ class Stream:
         for place, tail, (begin, end), rows in zip(places, joined, whole.bounds(), panel.lengths.tolist(), strict=True):
             new.append(np.arange(end - rows, end))
             if portfolio is not None:
-                again = begin + max(0, len(self.tails[place].stamps) - reach) if place in self.tails else begin
-                so_far = np.concatenate([tail.scores, scores.rows[again:end]])
+                rescored = begin + max(0, len(self.tails[place].stamps) - reach) if place in self.tails else begin
+                so_far = np.concatenate([tail.scores, scores.rows[rescored:end]])
                 divisors.append(portfolio.drift.divisor(so_far, place))
                 settled = so_far[:-reach]
                 tail = replace(tail, scores=settled[np.isfinite(settled)][-MOST_SCORES:])
             tails[place] = _cut(tail, fitted)
         at = np.concatenate(new)
-        said = {name: rows[at] for name, rows in scores.members.items()}
-        judged = Scores(scores.rows[at], scores.channels[at], said)
-        return judge(fitted, panel, divide(judged, panel, divisors) if divisors else judged), Stream(tails)
+        members = {name: rows[at] for name, rows in scores.members.items()}
+        new_scores = Scores(scores.rows[at], scores.channels[at], members)
+        return judge(fitted, panel, divide(new_scores, panel, divisors) if divisors else new_scores), Stream(tails)
 
 
 def _places(fitted: Fitted | Portfolio, panel: Panel) -> list[int]:

@@ -139,14 +139,14 @@ class Prepared:
         """
         a = len(self.cut.train)
         warning: tuple[str, ...] = ()
-        chosen = order[a + len(self.cut.validation) :]
-        if not len(chosen):
-            chosen, warning = order[:a][:: -(-a // TRAINING_RESIDUALS)], (NARROW,)
+        windows = order[a + len(self.cut.validation) :]
+        if not len(windows):
+            windows, warning = order[:a][:: -(-a // TRAINING_RESIDUALS)], (NARROW,)
         most = max(1, MOST_RESIDUALS // (fitted.targets * self.spec.horizon))
         most = most if affordable is None else min(most, max(TRAINING_RESIDUALS, affordable))
-        chosen = chosen[:: -(-len(chosen) // most)]
+        windows = windows[:: -(-len(windows) // most)]
         parts = []
-        for index in torch.split(chosen, 256 if self.training is None else 4 * self.training.batch):
+        for index in torch.split(windows, 256 if self.training is None else 4 * self.training.batch):
             batch = source.batch(index)
             yhat, scale = outputs(fitted, [batch])
             y = batch.future.float().cpu().numpy().copy()

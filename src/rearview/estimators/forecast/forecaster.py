@@ -108,10 +108,10 @@ class Forecaster(Estimator[Predictor]):
             if self.progress is True:
                 with train.JobLine(limit) as line:
                     options = replace(options, progress=line, stage=line.stage)
-                    made = portfolio.fit(panel, self.spec, options, known_at)
+                    auto_fit = portfolio.fit(panel, self.spec, options, known_at)
             else:
-                made = portfolio.fit(panel, self.spec, options, known_at)
-            self._portfolio, fitted = made, made.ensemble
+                auto_fit = portfolio.fit(panel, self.spec, options, known_at)
+            self._portfolio, fitted = auto_fit, auto_fit.ensemble
         else:
             fitted = fit(panel, self.spec, Session(path, resume, self.progress, time_limit), tune=tune)
         self._warn(frame, fitted.findings)
@@ -171,8 +171,8 @@ class Forecaster(Estimator[Predictor]):
         """
         panel = self.tail if frame is None else self.read_new(frame)
         whole_ids = self._whole_ids if frame is None else has_whole_ids(frame, panel.layout)
-        made = self.compare(panel, changed, future=future)
-        return to_native(what_if_frame(panel, made, whole_ids=whole_ids), panel.layout)
+        effect = self.compare(panel, changed, future=future)
+        return to_native(what_if_frame(panel, effect, whole_ids=whole_ids), panel.layout)
 
     def compare(self, panel: Panel, changed: Frame, *, future: Frame = None) -> WhatIf:
         """The same on a panel, as arrays with intervals."""

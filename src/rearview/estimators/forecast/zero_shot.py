@@ -129,8 +129,8 @@ class ZeroShot(Fitted):
                 cells[case.window, case.columns] = values + centre[:, None, None]
                 floors[case.window, case.columns] = floor + centre
         cells, floors = undo_transform(cells, self.spec), undo_transform(floors, self.spec)[..., None]
-        blind = panel.first[which.series, : self.targets] >= which.starts[:, None]
-        cells[blind] = np.nan
+        unobserved = panel.first[which.series, : self.targets] >= which.starts[:, None]
+        cells[unobserved] = np.nan
         known_levels = network.settings.quantiles
         point = cells[..., network.median]
         own = {level: _bounds(cells, known_levels, level) for level in levels}
@@ -408,14 +408,14 @@ class Pretrained:
             session = replace(session, seconds=left)
         history = base.train_network(learner, task, source, order[:a], held, loop, session)
         first, last = network.state_dict(), {name: one.clone() for name, one in learner.state_dict().items()}
-        found = [first]
+        candidates = [first]
         for share in BLENDS if len(held) else BLENDS[:1]:
-            found.append({name: torch.lerp(first[name], last[name], share) for name in first})
+            candidates.append({name: torch.lerp(first[name], last[name], share) for name in first})
             if len(held):
-                learner.load_state_dict(found[-1])
+                learner.load_state_dict(candidates[-1])
                 losses.append(train.evaluate(learner, task, source, held))
-        best = int(np.argmin(losses)) if losses else len(found) - 1
-        network.load_state_dict(found[best])
+        best = int(np.argmin(losses)) if losses else len(candidates) - 1
+        network.load_state_dict(candidates[best])
         fitted = replace(start, history=history)
         if not best and not fitted.interrupted:
             return start

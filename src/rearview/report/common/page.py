@@ -116,10 +116,10 @@ def _inline(script: str) -> str:
 def _verdict(summary: Summary) -> str:
     """What the page leads with: the outlook where there is one, and the verdict."""
     # A number keeps its per cent sign on its line.
-    lead, judged = (_sentence(words).replace(" %", "&nbsp;%") for words in (summary.outlook, summary.verdict))
+    lead, verdict = (_sentence(words).replace(" %", "&nbsp;%") for words in (summary.outlook, summary.verdict))
     if not summary.outlook:
-        return f'<p class="verdict">{judged}</p>'
-    return f'<p class="verdict">{lead}</p>\n<p class="judgement">{judged}</p>'
+        return f'<p class="verdict">{verdict}</p>'
+    return f'<p class="verdict">{lead}</p>\n<p class="judgement">{verdict}</p>'
 
 
 def _sentence(words: str) -> str:

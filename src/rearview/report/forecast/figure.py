@@ -21,11 +21,11 @@ def draw_forecast(views: Sequence[SeriesView], title: str = "") -> "Figure":
         for number, model in enumerate(models):
             if model not in view.forecast.models:
                 continue
-            said, colour = view.forecast.models[model], HUES[number % len(HUES)]
-            for level in sorted(said.intervals, reverse=True):
+            prediction, colour = view.forecast.models[model], HUES[number % len(HUES)]
+            for level in sorted(prediction.intervals, reverse=True):
                 name = f"{level:g} %" if len(models) == 1 else f"{model}, {level:g} %"
-                add_band(figure, place, ahead, said.intervals[level], name, colour, showlegend=first)
-            add_line(figure, place, ahead, said.mean, model, colour, showlegend=first)
+                add_band(figure, place, ahead, prediction.intervals[level], name, colour, showlegend=first)
+            add_line(figure, place, ahead, prediction.mean, model, colour, showlegend=first)
         add_line(figure, place, view.stamps, view.values, "history", INK, showlegend=first)
         if len(view.stamps):
             last = int(stamp_numbers(view.stamps[-1:])[0])

@@ -302,15 +302,15 @@ def _fit(
         notes.append(f"the last {rows} rows")
     if windows < most:
         notes.append(f"the newest {windows} of {most} backtest windows" if windows else "no backtest windows")
-    kept = [_shorten(view, rows) for view in series]
-    said = f"To stay small, the page draws {' and '.join(notes)} of each series; " if notes else ""
+    drawn = [_shorten(view, rows) for view in series]
+    note = f"To stay small, the page draws {' and '.join(notes)} of each series; " if notes else ""
     if sum(sizes) > budget:
         worst = sorted(range(len(series)), key=lambda place: -_error(series[place]))
         fit = max(1, int(np.searchsorted(np.cumsum([sizes[place] for place in worst]), budget, side="right")))
-        kept = [kept[place] for place in sorted(worst[:fit])]
-        said = f"To stay small, the page draws {' and '.join(notes)} of the {fit:,} series with the largest errors, of "
-        said += f"{len(series):,}; "
-    return tuple(kept), windows, ((said + "the scores count all of them.",) if said else ())
+        drawn = [drawn[place] for place in sorted(worst[:fit])]
+        note = f"To stay small, the page draws {' and '.join(notes)} of the {fit:,} series with the largest errors, of "
+        note += f"{len(series):,}; "
+    return tuple(drawn), windows, ((note + "the scores count all of them.",) if note else ())
 
 
 def _error(view: views.SeriesView) -> float:

@@ -246,11 +246,11 @@ def combine(
     averaged: int,
 ) -> Scores:
     """The scores of rows from the errors of all members."""
-    heard = np.stack([weights.elsewhere if p is None else weights.known[p] for p in place])
-    heard = np.repeat(heard / heard.sum(axis=1, keepdims=True), panel.lengths, axis=0)
+    by_row = np.stack([weights.elsewhere if p is None else weights.known[p] for p in place])
+    by_row = np.repeat(by_row / by_row.sum(axis=1, keepdims=True), panel.lengths, axis=0)
     parts: dict[str, NDArray[np.float64]] = {}
     channels = np.zeros(panel.values.shape)
-    for weight, (name, reference) in zip(heard.T, references.items(), strict=True):
+    for weight, (name, reference) in zip(by_row.T, references.items(), strict=True):
         own = compare(errors[name], reference, panel, place, averaged)
         parts[name] = weight * own.rows
         channels += own.channels * weight[:, None]

@@ -150,10 +150,10 @@ def _rank(scored: list[Rows], events: list[Events]) -> list[float]:
     """The place of each anomaly: the share of ordinary rows that its rows are above, on average."""
     ordinary = []
     for rows, own in zip(scored, events, strict=True):
-        kept = np.isfinite(rows)
+        usable = np.isfinite(rows)
         for first, end in own.tolist():
-            kept[first:end] = False
-        ordinary.append(rows[kept])
+            usable[first:end] = False
+        ordinary.append(rows[usable])
     ranked = np.sort(np.concatenate(ordinary))
     places = []
     for rows, own in zip(scored, events, strict=True):
