@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rearview.commands.forecast.outlook import Steps, _together, look_out, round_to
+from rearview.commands.forecast.outlook import Steps, _together, round_to, write_outlook
 from rearview.data.panel_reader import read_panel
 from rearview.data.read_options import ReadOptions
 from rearview.estimators.forecast.predictor import Forecasts
@@ -29,7 +29,7 @@ def words_of(panel: Any, mean: Any, reach: float | None) -> tuple[str, Any]:
     bounds = {} if reach is None else {80.0: (mean - reach, mean + reach), 95.0: (mean - 2 * reach, mean + 2 * reach)}
     forecasts = Forecasts(np.arange(panel.series), mean, bounds, ())
     job = SimpleNamespace(spec=SimpleNamespace(horizon=mean.shape[-1]))
-    return look_out(SimpleNamespace(panel=panel, job=job), SimpleNamespace(forecasts=forecasts))
+    return write_outlook(SimpleNamespace(panel=panel, job=job), SimpleNamespace(forecasts=forecasts))
 
 
 def test_a_forecast_is_told_between_bounds_and_against_the_same_days_a_year_before(tmp_path: Path):

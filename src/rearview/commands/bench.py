@@ -126,7 +126,7 @@ def _forecasting_sets(names: Sequence[str]) -> list[str]:
         try:
             sets.setdefault(catalogue.get(name).name, name)
         except SettingsError:
-            if words := benchmark_sets.hint(name):
+            if words := benchmark_sets.describe_set(name):
                 raise SettingsError(f"`rearview bench` runs forecasting sets. {words}") from None
             raise
     return list(sets.values())

@@ -33,9 +33,9 @@ from rearview.tasks.plan import Plan
 PREPARING = 256
 """Training windows that a network draws from before it trains on them, about."""
 LEAST_STOPPING = 1_000
-"""Windows that early stopping looks at, at least, where there are as many."""
-_CALLED_OTHERWISE = {"train": "training", "set": "settings", "input_size": "lookback", "seq_len": "lookback"}
-"""Words of the command line and of other libraries."""
+"""Windows that early stopping uses at least, where there are as many."""
+_OTHER_NAMES = {"train": "training", "set": "settings", "input_size": "lookback", "seq_len": "lookback"}
+"""Names of settings on the command line and in other libraries."""
 _LOGGER = logging.getLogger("rearview")
 
 Given = ParamSpec("Given")
@@ -48,7 +48,7 @@ def takes(
 ) -> Callable[[Callable[[Owner, Options], None]], Callable[Concatenate[Owner, Given], None]]:
     """Let a constructor take the fields of a dataclass as its arguments; it is handed them as one value.
 
-    What was given is kept as it is, because scikit-learn's clone compares what it gave with what it finds.
+    The arguments are also kept unchanged, because scikit-learn's `clone` compares them.
     """
     shared = {each.name for each in fields(NetworkSpec) if each.kw_only}
     own_first = sorted(fields(cast(Any, options)), key=lambda each: bool(each.kw_only) + (each.name in shared))
@@ -61,7 +61,7 @@ def takes(
         def construct(self: Owner, *args: Given.args, **kwargs: Given.kwargs) -> None:
             for name in kwargs:
                 if name not in declared:
-                    here = _CALLED_OTHERWISE.get(name)
+                    here = _OTHER_NAMES.get(name)
                     near = f" It is called {here!r}." if here else did_you_mean(name, list(declared))
                     raise SettingsError(f"{type(self).__name__} has no setting {name!r}.{near}")
             bound = signature.bind(self, *args, **kwargs)
@@ -118,16 +118,16 @@ class Estimator(Generic[FittedT]):
 
     @property
     def seconds(self) -> float:
-        """That `fit` took; 0 for what was loaded."""
+        """Seconds that `fit` took; 0 for a loaded estimator."""
         return self._seconds
 
     @property
     def origin(self) -> str:
-        """Python that makes this estimator again, as far as its data have a name."""
+        """Python code that makes this estimator again; data that are no file appear as `frame`, `X` and `y`."""
         return self._origin or f"rv.{self!r}"
 
     def remember_fit(self, started: float, *data: object, **options: object) -> None:
-        """Keep how long a fit took and how it was called; files have a name to keep, frames have none."""
+        """Record how long a fit took and the call that made it."""
         words = [repr(str(one)) if isinstance(one, str | Path) else name for name, one in zip("Xy", data, strict=False)]
         words = ["frame" if one == "X" and len(data) == 1 else one for one in words]
         words += [f"{name}={value!r}" for name, value in options.items() if value]
@@ -197,12 +197,12 @@ class FittedNetwork:
 
     @property
     def device(self) -> torch.device:
-        """Where it runs."""
+        """The device that it runs on."""
         return torch.device(resolve_device(self.spec.device))
 
     @property
     def parameters(self) -> int:
-        """How many numbers it has learned."""
+        """Number of learned parameters."""
         return sum(weight.numel() for weight in self.network.parameters())
 
 
@@ -220,7 +220,7 @@ class FittedPanel(FittedNetwork):
     step: str
     notes: tuple[str, ...]
     windows: dict[str, int]
-    """Windows that trained, stopped and calibrated."""
+    """Number of windows for training, early stopping and calibration."""
 
     def scaler(self, panel: Panel) -> Scaler:
         """Training statistics for series that were seen in training, their own for others."""
@@ -242,7 +242,7 @@ NO_CHECKPOINT = Session()
 
 
 def fingerprint(panel: Panel, *request: object) -> str:
-    """Name a run by its data and what was asked, so that a checkpoint is never resumed on other data."""
+    """Hash the data and the request of a run, so that a checkpoint is never resumed on other data."""
     digest = hashlib.sha256(repr((*request, panel.columns, panel.targets, panel.known)).encode())
     statics = None if panel.statics is None else panel.statics.values
     for array in (panel.values, panel.observed, panel.centre, panel.offsets, panel.stamps, statics):
@@ -344,7 +344,7 @@ def training_settings(name: str, plan: Plan, seed: int) -> train.Settings | None
 
 
 def thin_validation(held: Tensor, plan: Plan, learned: int, most: int | None = None) -> tuple[Tensor, tuple[str, ...]]:
-    """Space held-out windows evenly, no more than an epoch trains on: looking must not cost more than learning.
+    """Keep at most as many held-out windows as an epoch trains on, evenly spaced: validation must not cost more.
 
     `most` is the number of windows that an epoch of a training cut short trains on.
     """
@@ -362,6 +362,6 @@ def warn(sentences: Iterable[str]) -> None:
         _LOGGER.warning(sentence)
 
 
-def warn_of(findings: Iterable[Finding]) -> None:
+def warn_of_findings(findings: Iterable[Finding]) -> None:
     """Log findings as warnings, but for those that were only inferred."""
     warn(finding.message for finding in findings if finding.kind != "inferred")

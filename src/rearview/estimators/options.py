@@ -21,7 +21,7 @@ Attention = str | Mapping[str, object] | None
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """The network of an estimator and its training; what is left out is chosen from the data."""
+    """The network of an estimator and its training; anything you omit is chosen from the data."""
 
     model: str | None = None
     """A network (see `rearview list models`); default: chosen from the data."""
@@ -70,7 +70,7 @@ class EstimatorOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TextKeywords:
-    """How what a file says is read, as a caller writes it; `rearview.data.read_options` says what each means."""
+    """How the text of a file is interpreted; `rearview.data.read_options` documents each option."""
 
     sheet: str | None = None
     decimal: Decimal | None = None
@@ -85,7 +85,7 @@ class TextKeywords:
 
 @dataclass(frozen=True, kw_only=True)
 class TableKeywords(TextKeywords):
-    """How tables are read: which column is what, and how what they say is read."""
+    """How tables are read: the roles of columns, and how their text is interpreted."""
 
     id_col: Names | None = None
     time_col: str | None = None
@@ -95,7 +95,7 @@ class TableKeywords(TextKeywords):
     fill: Fill | None = None
 
     def read_options(self) -> ReadOptions:
-        """The options of reading among those given."""
+        """The options as one value for the readers."""
         names = {each.name for each in fields(self)} & ReadOptions.meanings().keys()
         given = {name: value for name in names - {"sentinels"} if (value := getattr(self, name)) is not None}
         return ReadOptions.of(**given, sentinels=self.sentinels)  # None is a value of its own: it keeps every cell

@@ -182,7 +182,7 @@ def run(
 def read_pair(job: Job) -> tuple[Cases, Cases, Prepared | PreparedPortfolio]:
     """The cases to train and to test on, and what is to be trained; what can't be is refused."""
     assert job.train is not None
-    benchmark_sets.refuse(job.train, job.test)
+    benchmark_sets.refuse_set_names(job.train, job.test)
     resolve_device(job.spec.device)
     train = _read_cases(job.train, job)
     test = _read_cases(job.test, job, train.columns)
@@ -192,7 +192,7 @@ def read_pair(job: Job) -> tuple[Cases, Cases, Prepared | PreparedPortfolio]:
 
 def read_new(job: Job, model: Path) -> tuple[Classifier, Cases]:
     """A saved classifier and new cases as it reads them, with their classes where the file says them."""
-    benchmark_sets.refuse(job.test)
+    benchmark_sets.refuse_set_names(job.test)
     classifier = Classifier.load(model, device=job.spec.device)
     usual = vars(CaseColumns())
     classifier.set_params(**{name: value for name, value in vars(job.columns).items() if value != usual[name]})

@@ -39,8 +39,8 @@ def summary(outcome: Outcome, command: str) -> DetectionSummary:
     history = network.history
     return DetectionSummary(
         title=f"Anomalies in {outcome.job.file}",
-        outlook=outcome.found if outcome.judged else "",
-        verdict=outcome.judged or outcome.found,
+        outlook=outcome.anomalies_text if outcome.labels_text else "",
+        verdict=outcome.labels_text or outcome.anomalies_text,
         command=command,
         device=page_data.describe_device(fitted.device),
         seconds=outcome.seconds,

@@ -20,7 +20,7 @@ from rearview.estimators.auto.ensemble import Ensemble, find_attention, has_atte
 from rearview.estimators.forecast.attention_maps import AttentionMaps, Labels, Weights
 from rearview.estimators.forecast.forecaster import Forecaster
 from rearview.models.contract import Model
-from rearview.report.forecast.views import AgeCurve, Look, Names, WeightMap
+from rearview.report.forecast.views import AgeCurve, AttentionView, Names, WeightMap
 
 VIEWS = 4
 """Windows of a network that a reader can choose from."""
@@ -154,7 +154,7 @@ class Layer:
 
 def attention_views(
     name: str, forecaster: Forecaster, panel: Panel, future: str | None
-) -> tuple[tuple[Look, ...], tuple[str, ...]]:
+) -> tuple[tuple[AttentionView, ...], tuple[str, ...]]:
     """(attention maps of a network, sentences on what can't be shown); nothing for a network without attention.
 
     A page without this part is better than no page: whatever goes wrong is told, not raised.
@@ -182,7 +182,7 @@ def weight_count(network: Model, windows: int) -> int:
     return windows * heads * parts
 
 
-def _views(model: str, maps: AttentionMaps, panel: Panel) -> tuple[Look, ...]:
+def _views(model: str, maps: AttentionMaps, panel: Panel) -> tuple[AttentionView, ...]:
     groups = next(iter(maps.labels.values())).groups  # what is kept apart, which is the same in all layers
     places = [(series, group) for series in range(len(maps.series)) for group in range(len(groups))]
     count = panel.series * len(groups)
@@ -193,11 +193,11 @@ def _views(model: str, maps: AttentionMaps, panel: Panel) -> tuple[Look, ...]:
     for series, group in places[:VIEWS]:
         parts = [maps.series[series]] if named else []
         parts += [groups[group]] if len(groups) > 1 or not named else []
-        looks.append(_look(maps, (series, group), model, ", ".join(parts), fewer))
+        looks.append(_view_window(maps, (series, group), model, ", ".join(parts), fewer))
     return tuple(looks)
 
 
-def _look(maps: AttentionMaps, place: tuple[int, int], model: str, name: str, fewer: str) -> Look:
+def _view_window(maps: AttentionMaps, place: tuple[int, int], model: str, name: str, fewer: str) -> AttentionView:
     """The maps of one window (series, group), weight by age, what is seen, and notes on tokens and what is left out."""
     every = [layer for each, weights in maps.items() for layer in _layers(each, weights, maps.labels[each], *place)]
     layers = [every[at] for at in space_evenly(len(every), MAPS)]
@@ -208,7 +208,7 @@ def _look(maps: AttentionMaps, place: tuple[int, int], model: str, name: str, fe
     sharpest = max(layers, key=Layer.focus)
     finding = sharpest.say() if sharpest.focus() >= LEAST_FOCUS else ""
     about = " ".join(filter(None, [*notes, *_about(layers, room), fewer]))
-    return Look(model, name, about, shown, curves, finding)
+    return AttentionView(model, name, about, shown, curves, finding)
 
 
 def _about(layers: list[Layer], room: int) -> Iterator[str]:

@@ -43,7 +43,7 @@ class Steps:
         return cls(f" {'an' if noun == 'hour' else 'a'} {noun}", quantity(count, noun))
 
 
-def look_out(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Outlook, ...]]:
+def write_outlook(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Outlook, ...]]:
     """(the forecast in a sentence or two, the outlook of each variable)."""
     panel, horizon = outcome.panel, outcome.job.spec.horizon
     steps = Steps.of(panel.step, horizon)
@@ -66,7 +66,7 @@ def look_out(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Outlook
         several = f"{measured} of {several}"
     # A column called 2 would read as a number.
     names = tuple(name if any(map(str.isalpha, name)) else f"{name!r}" for name in variables(panel))
-    return _together(names, looks, steps, shared, several, same_unit=same_unit), tuple(looks)
+    return _summarise_series(names, looks, steps, shared, several, same_unit=same_unit), tuple(looks)
 
 
 def describe_error(outcome: Outcome, lead: str) -> str:
@@ -129,7 +129,7 @@ def _sentence(
     return f"{subject} will likely be {ends} over the next {steps.several}, about {round_to(mean, width, 1)}{against}."
 
 
-def _together(
+def _summarise_series(
     names: tuple[str, ...], looks: list[Outlook], steps: Steps, compared: str, several: str, *, same_unit: bool
 ) -> str:
     """Several variables in a sentence or two: their sum where units agree, how many rise and fall, which most."""

@@ -9,7 +9,7 @@ from rearview.commands import page_data
 from rearview.commands.forecast.attention_maps import attention_views
 from rearview.commands.forecast.components import compare_inputs, components, known_inputs
 from rearview.commands.forecast.job import Outcome
-from rearview.commands.forecast.outlook import describe_error, look_out
+from rearview.commands.forecast.outlook import describe_error, write_outlook
 from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Panel
 from rearview.estimators.auto.effects import WithEffects
@@ -49,7 +49,7 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         if shown and not any(look.finding for look in shown)
     ]
     lead = _lead(outcome)
-    words, looks = ("", ()) if lead is None else look_out(outcome, outcome.finals[lead])
+    words, looks = ("", ()) if lead is None else write_outlook(outcome, outcome.finals[lead])
     return ForecastSummary(
         title=f"Forecast of {outcome.job.file}",
         outlook=words,

@@ -16,7 +16,7 @@ LEVEL = 0.005
 """Relative difference of two errors below which neither is said to beat the other: 0 % in print."""
 
 
-class Scored(NamedTuple):
+class ScoredModel(NamedTuple):
     """A network, whether it is a baseline, and its scores."""
 
     name: str
@@ -25,7 +25,7 @@ class Scored(NamedTuple):
 
 
 def verdict(
-    results: tuple[Scored, ...], windows: int, horizon: int, *, skipped: bool = False, known: bool = False
+    results: tuple[ScoredModel, ...], windows: int, horizon: int, *, skipped: bool = False, known: bool = False
 ) -> str:
     """Say whether the model beats the naive forecast, whether a simpler one does better, and which intervals failed.
 

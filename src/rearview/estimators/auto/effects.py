@@ -1,6 +1,6 @@
 """The effects of inputs known in the future, found by regression, for forecasters that have no place for them.
 
-The history is cleared of them, forecast by whatever model, and their effects at the steps ahead are put back on.
+Their effects are removed from the history, a model forecasts the rest, and the effects of the steps ahead are added.
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ BLOCKS = 5
 LEAST_SHARE = 0.02
 """Share of the variance around level and season that inputs must explain in rows held out, to count."""
 CHANCE = 5
-"""An input may explain so many rows' share of the variance by chance; that much more is asked for."""
+"""Inputs explain this many rows' share of the variance by chance, so that much more is required."""
 OCCASIONS = 1.0
-"""A holiday's own effect is drawn towards that of all holidays as if it had been seen so many times without one."""
+"""Pseudo-observations that shrink the effect of a holiday towards that of all holidays."""
 BEYOND = 0.5
-"""How far beyond what was seen, in ranges of an input, its effect goes on."""
+"""How far beyond the observed range, in units of it, the effect of an input continues."""
 PENALTY = 1.0
 MOST_LOG = 3.0
 """The largest effect on the logarithmic scale: a twentyfold rise."""
@@ -87,7 +87,8 @@ class Effects:
         """
         place = {name: number for number, name in enumerate(self.ids)}
         rows = [
-            [place[name]] if (name := panel.ids[one]) in place else self._like(one, panel) for one in series.tolist()
+            [place[name]] if (name := panel.ids[one]) in place else self._find_similar(one, panel)
+            for one in series.tolist()
         ]
         own = (self.coefficients, self.centre, self.low, self.high, self.factor)
         weights, centre, low, high, factors = (np.stack([part[row].mean(0) for row in rows]) for part in own)
@@ -97,10 +98,10 @@ class Effects:
         )
         return np.where(factors[..., None], np.clip(effects, -MOST_LOG, MOST_LOG), effects), factors[..., None]
 
-    def _like(self, series: int, panel: Panel) -> list[int]:
-        """The series that are described most like one that was not seen; all of them where nothing is said of it.
+    def _find_similar(self, series: int, panel: Panel) -> list[int]:
+        """The training series whose static features are closest to those of a new one; all of them where it has none.
 
-        Categories count before numbers: a large shop of the street is a shop of the street.
+        Categories are compared before numbers.
         """
         if self.statics is None or panel.statics is None:
             return [*range(len(self.ids))]

@@ -59,9 +59,9 @@ FOR_PARTS = 0.8
 FOR_THE_END = 0.25
 """Share of the limit that must be left for a model that does not train to be begun, but for the first few."""
 LEAST_TRIED = 2
-"""Models that may take all the time that is left: the naive forecast and the network that came trained."""
+"""Models that may use all the time left: the naive forecast and the pretrained network."""
 BREAKING = (RearviewError, ArithmeticError, LookupError, RuntimeError, ValueError, TypeError)
-"""What a candidate may break on while the others go on."""
+"""Errors that end a candidate but not the others."""
 INTERRUPTED = "interrupted"
 """The note of a candidate that Ctrl-C left without a part."""
 LEAST_COMPARED = 3
@@ -106,7 +106,7 @@ class AutoFit:
 
 @dataclass(slots=True, eq=False)
 class _Attempt:
-    """What became of one candidate."""
+    """One candidate with its backtest and final fit."""
 
     candidate: Candidate
     backtest: Backtest | None = None
@@ -134,7 +134,7 @@ def is_sampled(panel: Panel) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Contest:
-    """The candidates for a panel, how they are backtested, and what became of each."""
+    """The candidates for a panel, how they are backtested, and the results."""
 
     panel: Panel
     sample: Panel

@@ -29,9 +29,8 @@ PRIORS = {
     "seasonal_naive": 0.25, "theta": 0.25, weights.NAME: 4.0, NEAR: 4.0, TUNED: 4.0, "patchtst": 0.25,
     "itransformer": 0.25,
 }  # fmt: skip
-"""What members weigh that lose the same in the backtest, 1 where nothing is said; by the development tasks
-(docs/findings-defaults.md). A network that begins with nothing counts where it is far better, as its backtest flatters
-it."""
+"""Relative weights of members with equal backtest losses, 1 by default; from the development tasks
+(docs/findings-defaults.md). A network trained from scratch weighs less, because its backtest is too optimistic."""
 
 Fit = Callable[[Panel, Session], Predictor]
 
@@ -51,14 +50,14 @@ class Candidate:
 
     @property
     def prior(self) -> float:
-        """What it weighs beside others whose backtests lose as much."""
+        """Its weight relative to others with the same backtest loss."""
         return PRIORS.get(self.name, 1.0)
 
 
 def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
     """The seasons that the targets of a panel show, shortest first; the given one alone where one is given.
 
-    They are looked for in rows cleared of what known inputs explain: a strong promotion hides a weekly season.
+    Effects of known inputs are removed first: a strong promotion hides a weekly season.
     """
     if given is not None:
         return (given,) if given > 1 else ()
@@ -148,7 +147,7 @@ def list_candidates(
 
 
 def _tune(shipped: Pretrained, session: Session) -> Predictor:
-    """The network trained further; one that stayed as it came is no second member."""
+    """The network trained further; refused where training changed nothing, as it would be in the portfolio twice."""
     fitted = shipped.tuned(session)
     if fitted.name != TUNED:
         raise InputError(f"training {weights.NAME} further gave nothing better in its time; it is kept as it came")

@@ -1,7 +1,7 @@
 """Statistical forecasters, one model a variable: ETS, Theta and MSTL of statsforecast, and the seasonal naive forecast.
 
-Nothing is kept of a fit but the settings: a forecast fits each variable afresh to the rows before it. Variables that a
-model can't be fitted to get the naive forecast, and a note counts them.
+Only the settings are kept: a forecast fits each variable again to the rows before it. Variables that a model can't be
+fitted to get the naive forecast, and a note counts them.
 """
 
 from dataclasses import dataclass

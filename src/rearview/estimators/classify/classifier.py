@@ -124,7 +124,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
         cases = self.read(X, y)
         if cases.labels is None:
             raise SettingsError("score needs the true classes; give y.")
-        _refuse_strangers(cases.labels, self.classes_)
+        _refuse_unknown_classes(cases.labels, self.classes_)
         likelihoods = predict(self.fitted_, cases)
         if not isinstance(X, Cases):
             base.warn((*unknown_classes(cases, self.classes_), *likelihoods.notes))
@@ -136,7 +136,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
         cases = self.read(X, y)
         if cases.labels is None:
             raise SettingsError("A confusion table needs the true classes; give y.")
-        _refuse_strangers(cases.labels, self.classes_)
+        _refuse_unknown_classes(cases.labels, self.classes_)
         return Confusion.of(cases.labels, self.predict(cases), self.classes_)
 
     def leaderboard(self) -> Frame:
@@ -278,7 +278,7 @@ def is_among(labels: Labels, classes: Labels) -> NDArray[np.bool_]:
     return np.array([label in some for label in labels.tolist()], dtype=bool)
 
 
-def _refuse_strangers(labels: Labels, classes: Labels) -> None:
+def _refuse_unknown_classes(labels: Labels, classes: Labels) -> None:
     if not is_among(labels, classes).any():
         raise InputError(
             f"None of the classes in y is one that the classifier was trained on: y holds "

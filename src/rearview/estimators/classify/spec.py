@@ -14,7 +14,7 @@ NETWORK = "patchtst"
 
 @dataclass(frozen=True)
 class ClassifySpec(NetworkSpec):
-    """A classification as asked for; None leaves a choice to the plan."""
+    """A classification request; None leaves the choice to the plan."""
 
     model: str = AUTO
     """auto: several simple classifiers and a network, weighed by cross-validation; or one network (see `rearview list
@@ -56,4 +56,4 @@ class CaseColumns:
 
 @dataclass(frozen=True)
 class ClassifierOptions(EstimatorOptions, CaseColumns, ClassifySpec):
-    """Everything that a classifier can be given."""
+    """All arguments of a classifier."""

@@ -24,7 +24,9 @@ def find(panel: Panel, rows: NDArray[np.int64] | None = None) -> Channels:
     return np.array([_is_constant(panel, slice(a, a + count)) for a, count in zip(starts, taken.tolist(), strict=True)])
 
 
-def hold(errors: NDArray[np.float32], panel: Panel, scaler: Scaler, channels: Channels, largest: float) -> None:
+def replace_errors(
+    errors: NDArray[np.float32], panel: Panel, scaler: Scaler, channels: Channels, largest: float
+) -> None:
     """Put distances from the constant in the place of a network's errors [row, channel]; none is above `largest`."""
     for s, (a, b) in enumerate(panel.bounds()):
         which = np.flatnonzero(channels[s])

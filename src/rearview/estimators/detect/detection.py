@@ -15,7 +15,7 @@ from rearview.estimators.detect.scoring import Scores
 from rearview.estimators.detect.segments import Segment, segments
 from rearview.estimators.detect.spec import AUTO, DetectSpec
 
-LEAST_TOLD = 1.1
+LEAST_DIVISOR = 1.1
 """The divisor of scores from which on a note says that a series has moved."""
 
 
@@ -45,10 +45,10 @@ class Detection:
 
 def detect(fitted: Fitted | Portfolio, panel: Panel) -> Detection:
     """Scores, flags and segments of the rows of a panel."""
-    return judge(fitted, panel, fitted.scores(panel))
+    return flag_rows(fitted, panel, fitted.scores(panel))
 
 
-def judge(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> Detection:
+def flag_rows(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> Detection:
     """Flags and segments of rows that were scored."""
     limits = fitted.calibration.limits(fitted.place(panel))
     flags = scores.rows > np.repeat(limits, panel.lengths)
@@ -58,7 +58,7 @@ def judge(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> Detection
 
 def find_moved(scores: Scores, panel: Panel) -> list[tuple[str, float]]:
     """The series that have moved for good since training, and by how much their scores are divided."""
-    return [(name, by) for name, by in zip(panel.ids, scores.divisors, strict=False) if by >= LEAST_TOLD]
+    return [(name, by) for name, by in zip(panel.ids, scores.divisors, strict=False) if by >= LEAST_DIVISOR]
 
 
 def describe_moved(moved: list[tuple[str, float]], panel: Panel) -> str:

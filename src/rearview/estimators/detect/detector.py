@@ -97,7 +97,7 @@ class Detector(Estimator[Fitted | Portfolio]):
         self._judged = panel, truth
         self.remember_fit(started, frame)
         if not isinstance(frame, Panel):
-            base.warn_of(self.findings)
+            base.warn_of_findings(self.findings)
         return self
 
     def adopt(self, fitted: Fitted | Portfolio, panel: Panel) -> None:
@@ -145,7 +145,7 @@ class Detector(Estimator[Fitted | Portfolio]):
         """
         panel, truth = self._read_labelled(frame, labels)
         if truth is None:
-            raise no_labels(frame, panel, labels if isinstance(labels, str) else self.label_col)
+            raise missing_labels_error(frame, panel, labels if isinstance(labels, str) else self.label_col)
         return assess_detection(detect(self.fitted, panel), truth, self.spec.lookback)
 
     def _read_labelled(self, frame: Frame, labels: object) -> tuple[Panel, Labels | None]:
@@ -195,7 +195,7 @@ class Detector(Estimator[Fitted | Portfolio]):
         """Scores, flags and segments as arrays."""
         panel, _ = self._judged = self.read_new(frame)
         if not isinstance(frame, Panel):
-            base.warn_of(panel.findings)
+            base.warn_of_findings(panel.findings)
         return detect(self.fitted, panel)
 
     def leaderboard(self) -> Frame:
@@ -340,7 +340,7 @@ def _text_among(frame: Frame, panel: Panel, missing: Sequence[str]) -> list[str]
     return [name for name in select_present(frame, missing) if name not in (panel.layout.time_col, panel.layout.id_col)]
 
 
-def no_labels(frame: Frame, panel: Panel, column: str | None) -> InputError:
+def missing_labels_error(frame: Frame, panel: Panel, column: str | None) -> InputError:
     """The error for rows to evaluate that have no labels."""
     source = panel.layout.source
     if column is None:

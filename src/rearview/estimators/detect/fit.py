@@ -188,10 +188,10 @@ def _drop_empty_series(panel: Panel) -> tuple[Panel, tuple[Finding, ...]]:
 
 def empty_series(panel: Panel) -> list[str]:
     """The series without any value."""
-    return [panel.ids[s] for s in np.flatnonzero(_unseen(panel).all(axis=1)).tolist()]
+    return [panel.ids[s] for s in np.flatnonzero(_without_values(panel).all(axis=1)).tolist()]
 
 
-def _unseen(panel: Panel) -> NDArray[np.bool_]:
+def _without_values(panel: Panel) -> NDArray[np.bool_]:
     """[series, channel]: whether there is no value in any row."""
     return np.asarray(panel.first >= panel.offsets[1:, None])
 
@@ -229,7 +229,7 @@ def _check_rows(panel: Panel, spec: DetectSpec) -> None:
             f"{panel.layout.source}: no series is long enough to learn from: a window takes {needed} rows, but the "
             f"longest has {longest}; use a shorter lookback, or bring more rows."
         )
-    empty = [(panel.ids[s], panel.columns[c]) for s, c in np.argwhere(_unseen(panel)).tolist()]
+    empty = [(panel.ids[s], panel.columns[c]) for s, c in np.argwhere(_without_values(panel)).tolist()]
     if not empty:
         return
     of_series = f" of series {empty[0][0]!r}" if panel.series > 1 else ""

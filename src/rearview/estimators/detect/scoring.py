@@ -102,7 +102,7 @@ def score(
             count.index_add_(0, rows, seen.transpose(1, 2).reshape(len(rows), -1))
     means = torch.where(count > 0, total / count, torch.nan).cpu().numpy()
     if constant is not None:
-        constant_channels.hold(means, panel, scaler, constant, LARGEST)
+        constant_channels.replace_errors(means, panel, scaler, constant, LARGEST)
     return means
 
 

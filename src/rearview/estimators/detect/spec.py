@@ -18,7 +18,7 @@ NETWORK = "itransformer"
 
 @dataclass(frozen=True)
 class DetectSpec(NetworkSpec):
-    """A detection as asked for; None leaves a choice to the plan."""
+    """A detection request; None leaves the choice to the plan."""
 
     model: str | None = AUTO
     """auto: several simple detectors and a network, combined; or one network (see `rearview list models`). With
@@ -85,7 +85,7 @@ class DetectSpec(NetworkSpec):
 
 @dataclass(frozen=True)
 class DetectorOptions(EstimatorOptions, TableKeywords, DetectSpec):
-    """Everything that a detector can be given."""
+    """All arguments of a detector."""
 
     channels: Names | None = field(default=None, kw_only=True)
     """Columns to look at; default: every column of numbers."""

@@ -15,7 +15,7 @@ from rearview.estimators.detect.calibration import Calibration, Usual
 from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.portfolio.drift import Drift
 from rearview.estimators.detect.portfolio.members import Member, Shapes
-from rearview.estimators.detect.portfolio.patches import lay
+from rearview.estimators.detect.portfolio.patches import average_errors
 from rearview.estimators.detect.portfolio.portfolio import KINDS, Portfolio, Reference, Standing, find_shapes
 from rearview.estimators.detect.portfolio.ranks import LEVELS, Ranks
 from rearview.estimators.detect.portfolio.trust import Weights
@@ -163,7 +163,7 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         if groups.min() < 0 or groups.max() >= len(fits):
             raise DamagedModel(f"its series are of {int(groups.max()) + 1} groups, and {name} knows {len(fits)}")
         for fit in fits:  # one that does not fit the windows is found out now, not by somebody's rows
-            lay(trial, len(trial), fit.errors, centred=fit.centred)
+            average_errors(trial, len(trial), fit.errors, centred=fit.centred)
 
     def rank(name: str) -> Ranks | None:
         scale = facts.get("rank_scales", {}).get(name)  # detectors saved earlier compare what is not ranked

@@ -15,7 +15,7 @@ from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
 from rearview.data.panel_array import panel_of_cells
 from rearview.data.step import Stamps
-from rearview.estimators.detect.detection import Detection, judge
+from rearview.estimators.detect.detection import Detection, flag_rows
 from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.portfolio.drift import divide
 from rearview.estimators.detect.portfolio.patches import STEP
@@ -76,7 +76,7 @@ class Stream:
         at = np.concatenate(new)
         members = {name: rows[at] for name, rows in scores.members.items()}
         new_scores = Scores(scores.rows[at], scores.channels[at], members)
-        return judge(fitted, panel, divide(new_scores, panel, divisors) if divisors else new_scores), Stream(tails)
+        return flag_rows(fitted, panel, divide(new_scores, panel, divisors) if divisors else new_scores), Stream(tails)
 
 
 def _places(fitted: Fitted | Portfolio, panel: Panel) -> list[int]:

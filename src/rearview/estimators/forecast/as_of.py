@@ -1,7 +1,7 @@
 """A panel as it was known at a date: later cells are blanked before anything is inferred from the rest.
 
-Cutting a panel that was read whole is not the same. What it was centred on, which cells counted as sentinels and how
-gaps were bridged would rest on values that nobody had at that date.
+Truncating a panel that was read as a whole is not the same: its centre, its sentinels and its filled gaps depend on
+later values.
 """
 
 from dataclasses import dataclass, field, replace

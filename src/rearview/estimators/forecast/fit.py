@@ -22,7 +22,7 @@ from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.forecast.prediction import Fitted, outputs
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel
-from rearview.estimators.forecast.zero_shot import Pretrained, is_meant
+from rearview.estimators.forecast.zero_shot import Pretrained, uses_shipped_weights
 from rearview.models.contract import Model
 from rearview.tasks import plan as planning
 from rearview.tasks.conformal import Residuals
@@ -32,9 +32,9 @@ from rearview.train.checkpoint import read_length
 
 MOST_RESIDUALS = 4_000_000  # 16 MiB: what a saved model carries for its intervals, at most
 TRAINING_RESIDUALS = 500  # training windows that stand in for calibration where nothing could be held out
-LEAST_EPOCHS = 8  # looks at the held-out rows in a training that is cut short
-CALIBRATING = 0.25  # share of its time, beside that, which a training with a limit may take to calibrate intervals
-OVERHEAD = 1.4  # of an update over its passes forward and back: the optimiser, and looks at the held-out rows
+LEAST_EPOCHS = 8  # of a training that is cut short
+CALIBRATING = 0.25  # of the time limit of a training, on top of it, to calibrate intervals
+OVERHEAD = 1.4  # time of an update over that of its two passes, as there are also the optimiser and validation
 NARROW = "The intervals rest on rows the model trained on, for want of others: they are likely too narrow."
 
 
@@ -82,7 +82,7 @@ class Prepared:
             left = session.seconds - (time.perf_counter() - began)
             session, training = replace(session, seconds=left), _shorten(training, a, left / an_update)
             if session.resume and session.checkpoint is not None and session.checkpoint.exists():
-                # However fast the machine is today: the schedule is laid out over as many updates as when it began.
+                # Keep the schedule that the run began with, however fast the machine is now.
                 epochs, an_epoch = read_length(session.checkpoint)
                 training = replace(training, epochs=epochs, windows_per_epoch=an_epoch)
             most = None if training == self.training else training.windows_per_epoch
@@ -133,9 +133,9 @@ class Prepared:
     def _calibrate(
         self, fitted: Fitted, source: Source, order: Tensor, affordable: int | None
     ) -> tuple[Residuals, tuple[str, ...]]:
-        """Residuals of the windows set aside for it, or of some that trained, and a warning of that.
+        """(residuals of the calibration windows, or of training windows where there are none, a warning of the latter).
 
-        `affordable` windows, evenly spaced, are taken where time is short.
+        Where time is short, `affordable` windows are used, evenly spaced.
         """
         a = len(self.cut.train)
         warning: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class Prepared:
 
 
 def _shorten(training: train.Settings, windows: int, updates: float) -> train.Settings:
-    """Settings of a training that does no more than so many updates, its schedule laid out over these."""
+    """Settings of a training of at most so many updates, with the schedule laid out over these."""
     an_epoch = -(-min(windows, training.windows_per_epoch or windows) // training.batch)
     possible = max(1, int(updates))
     if possible >= training.epochs * an_epoch:
@@ -184,7 +184,7 @@ def fit(panel: Panel, spec: ForecastSpec, session: Session = NO_CHECKPOINT, *, t
 
 def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
     """Plan, split, scale, and create the network; what can't be trained is refused."""
-    if is_meant(spec):
+    if uses_shipped_weights(spec):
         return Pretrained.of(panel, spec)
     panel = transform_panel(panel, spec)
     name = planning.choose_model(panel, spec.model).value

@@ -354,7 +354,7 @@ class Forecaster(Estimator[Predictor]):
 
     def _warn(self, frame: Frame, findings: tuple[Finding, ...]) -> None:
         if not isinstance(frame, Panel):  # whoever hands over a panel has its findings already
-            base.warn_of(findings)
+            base.warn_of_findings(findings)
 
     @property
     def name(self) -> str:

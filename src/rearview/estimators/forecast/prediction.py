@@ -24,7 +24,7 @@ from rearview.tasks.objectives import Forecast
 MOST_CELLS = 1 << 22  # cells of past that go through the network at once
 SOFTENING = 0.01  # added to a window's variance on the scaled axis, so that flat windows keep a finite interval
 FAR = 1_000
-"""Standard deviations from the rows of training at which a value is more likely in other units than real."""
+"""Standard deviations from the training rows beyond which a value is probably in other units."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class Fitted(base.FittedPanel):
             return cells
 
         intervals, notes = _intervals(self, yhat, scale, levels)
-        findings = tuple(_about_past(self, panel, which, scaler, unobserved))
+        findings = tuple(_warn_of_past(self, panel, which, scaler, unobserved))
         quantiles = self.task.quantiles
         mean = original(yhat[..., quantiles.index(0.5) if quantiles else 0])
         bounds = {level: (original(low), original(high)) for level, (low, high) in intervals.items()}
@@ -105,7 +105,7 @@ class Fitted(base.FittedPanel):
 
 
 def check_finite(forecasts: Forecasts, panel: Panel, which: Windows) -> Forecasts:
-    """The forecasts; those that are not finite numbers, though there is something to go by, are refused."""
+    """Return the forecasts; refuse one that is not finite although its series has observed values."""
     unobserved = panel.first[which.series, : forecasts.mean.shape[1]] >= which.starts[:, None]
     broken = ~np.isfinite(forecasts.mean).all(axis=2)
     for low, high in forecasts.intervals.values():
@@ -152,7 +152,7 @@ def variables(panel: Panel) -> tuple[str, ...]:
     return panel.ids
 
 
-def _about_past(
+def _warn_of_past(
     fitted: Fitted, panel: Panel, which: Windows, scaler: Scaler, unobserved: NDArray[np.bool_]
 ) -> list[Finding]:
     """Warnings of windows that are short, hold nothing observed, or lie far from the rows of training."""

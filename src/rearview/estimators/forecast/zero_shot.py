@@ -1,7 +1,7 @@
-"""Forecasts of a network that was trained beforehand: the data only tell how far its intervals must reach.
+"""Forecasts of a pretrained network; the data only decide how wide its intervals are.
 
-Every variable is read by itself, or beside the others of its row where the attention mixes channels, masked where
-values are missing, at the grain that its own length asks for. Intervals are the network's own quantiles, stretched by
+Every variable is read alone, or with the others of its series where the attention mixes channels, masked where
+values are missing, at the grain that suits its length. Intervals are the network's own quantiles, stretched by
 what backtest windows show where there are rows for some, but never below a floor that the series rests on. `tune`
 trains the network further on the data, and keeps it only where a backtest is the better for it.
 """
@@ -48,14 +48,14 @@ TUNED = f"{weights.NAME}_tuned"
 NEAR = f"{weights.NAME}_near"
 """The name of one that reads the newest rows alone."""
 CUT_PAST = "cut_past"
-"""What a finding is of that tells of rows which are not read."""
+"""Key of the finding about rows that are not read."""
 LEAST_ROWS = 3
 SHORTEST = 8
 """Rows of the shortest series that the network was trained on."""
 FAR = 50
-"""Reaches of the middle four fifths of a past beyond which a single value is not read."""
+"""Ranges of the middle four fifths of the past; a single value that is further from the median is not read."""
 LEAST_JUDGED = 30
-"""Values of a past that is judged so."""
+"""Observed values below which no value is left out as too far off."""
 GRID = (20.0, 40.0, 60.0, 80.0, 95.0)
 """Levels at which intervals are corrected, beside those asked for."""
 MOST_WINDOWS = 5
@@ -85,8 +85,8 @@ Fit = Callable[[Panel], "ZeroShot"]
 """Fits the network to the rows of a panel."""
 
 
-def is_meant(spec: ForecastSpec) -> bool:
-    """Whether a spec asks for the weights that come with the package; settings of its own ask for a new network."""
+def uses_shipped_weights(spec: ForecastSpec) -> bool:
+    """Whether a spec requests the weights in the package; settings or attention of its own mean a new network."""
     known = spec.model == weights.NAME or spec.model in weights.names()
     return known and not spec.settings and spec.attention is None
 
@@ -143,7 +143,7 @@ class ZeroShot(Fitted):
         return Forecasts(which.series, point, bounds, tuple(one.message for one in findings), findings)
 
     def _cases(self, panel: Panel, which: Windows) -> Iterator["_Case"]:
-        """What is forecast together: one variable, or all columns of a series where attention mixes them."""
+        """The columns that are forecast together: one, or all of a series where attention mixes them."""
         network = self.network
         assert isinstance(network, Network)
         mixes = any(layer.claims.mixes_groups for layer in network.stack.layers)
@@ -272,7 +272,7 @@ def _find_limits(cases: Sequence[_Case], room: int, far: int) -> Iterator[Findin
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pretrained:
-    """The weights of this build beside the rows to forecast."""
+    """The shipped weights and the rows to forecast."""
 
     spec: ForecastSpec
     panel: Panel

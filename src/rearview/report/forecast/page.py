@@ -66,7 +66,7 @@ class ForecastSummary(Summary):
     """The leaderboard of a portfolio; empty where networks were named."""
     inputs: tuple[views.InputUse, ...] = ()
     """What the models may use beside the history, and which of them do."""
-    looks: tuple[views.Look, ...] = ()
+    looks: tuple[views.AttentionView, ...] = ()
     """Attention of the networks that have it, one entry for each window that can be chosen."""
 
     def __post_init__(self) -> None:
@@ -407,7 +407,7 @@ def _digits(view: views.SeriesView) -> int:
     return min(DIGITS + max(0, math.floor(math.log10(level / spread))), 15)
 
 
-def _encode_looks(looks: Sequence[views.Look]) -> dict[str, object]:
+def _encode_looks(looks: Sequence[views.AttentionView]) -> dict[str, object]:
     """Every view with its maps and curves; names of rows and columns that maps share are stored once."""
     names: dict[views.Names, int] = {}
     several = len({look.model for look in looks}) > 1

@@ -220,7 +220,7 @@ class AgeCurve:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class AttentionView:
     """The attention of one network in the last window of one series or column."""
 
     model: str

@@ -246,7 +246,7 @@ class PreparedPortfolio:
             blocks={name: block for name, block in fits.blocks.items() if name in needed},
             members=members,
             vote=vote.pick(used),
-            standings=_rank(entries, vote, left_out, codes),
+            standings=_build_leaderboard(entries, vote, left_out, codes),
             interrupted=fits.interrupted,
             left_out=_vote_unseen(vote, left_out).numpy(),
         )
@@ -264,7 +264,9 @@ def prepare(cases: Cases, spec: ClassifySpec) -> PreparedPortfolio:
     return PreparedPortfolio(spec, cases, classes, codes, ChannelScaler.fit(cases), choose_lookback(cases, spec))
 
 
-def _rank(entries: list[FittedMember], vote: Vote, left_out: Tensor, codes: Tensor) -> tuple[Standing, ...]:
+def _build_leaderboard(
+    entries: list[FittedMember], vote: Vote, left_out: Tensor, codes: Tensor
+) -> tuple[Standing, ...]:
     """The leaderboard: members by their log loss, and the vote."""
 
     def judge(likely: Tensor) -> tuple[float, float]:

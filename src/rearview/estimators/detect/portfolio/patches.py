@@ -24,7 +24,7 @@ def pad(values: Float[Tensor, "row channel"], window: int) -> Float[Tensor, "row
     return torch.cat([values[:1].expand(max(window - len(values), 0), -1), values])
 
 
-def cut(
+def cut_windows(
     values: Float[Tensor, "row channel"], window: int, firsts: Int[Tensor, " window"], *, centred: bool = False
 ) -> Float[Tensor, "window cell"]:
     """The windows that begin at some rows, as points whose cells are rows times channels.
@@ -35,7 +35,7 @@ def cut(
     return (windows - windows.mean(1, keepdim=True) if centred else windows).flatten(1)
 
 
-def lay(
+def average_errors(
     values: Float[Tensor, "row channel"], window: int, judge: Callable[[Tensor], Tensor], *, centred: bool = False
 ) -> Float[Tensor, "row channel"]:
     """The mean error of each cell over all windows that hold it, by what `judge` says of windows.
@@ -44,7 +44,7 @@ def lay(
     """
     total, number = torch.zeros_like(values), values.new_zeros(len(values), 1)
     for firsts in first_rows(len(values), window).split(portion(values, 4 * window * values.shape[1])):
-        errors = judge(cut(values, window, firsts, centred=centred)).view(-1, values.shape[1])
+        errors = judge(cut_windows(values, window, firsts, centred=centred)).view(-1, values.shape[1])
         at = _rows(firsts, window).flatten().to(values.device)
         total.index_add_(0, at, errors)
         number.index_add_(0, at, number.new_ones(len(at), 1))

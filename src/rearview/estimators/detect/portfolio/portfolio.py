@@ -27,7 +27,7 @@ from rearview.estimators.detect.calibration import Calibration, HeldOut, Usual, 
 from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
 from rearview.estimators.detect.portfolio.drift import Drift, divide
 from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes, thin
-from rearview.estimators.detect.portfolio.patches import cut, first_rows, lay, pad
+from rearview.estimators.detect.portfolio.patches import average_errors, cut_windows, first_rows, pad
 from rearview.estimators.detect.portfolio.ranks import Ranks
 from rearview.estimators.detect.portfolio.trust import Weights, learn_weights
 from rearview.estimators.detect.scoring import Scores
@@ -115,7 +115,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shared:
+class RowReader:
     """What all simple members read rows with."""
 
     device: torch.device
@@ -228,10 +228,10 @@ class Portfolio:
 
     def errors(self, panel: Panel) -> dict[str, Errors]:
         """The errors of each member."""
-        shared = Shared(self.device, self.shrink, self.groups, self.window)
+        reader = RowReader(self.device, self.shrink, self.groups, self.window)
         place, scaler = self.place(panel), self.network.scaler(panel)
         constant = self.network.constant_in(panel)
-        errors = {name: _errors(fits, shared, panel, scaler, place, constant) for name, fits in self.members.items()}
+        errors = {name: _errors(fits, reader, panel, scaler, place, constant) for name, fits in self.members.items()}
         if NETWORK in self.references:
             errors[NETWORK] = self.network.errors(panel)
         return errors
@@ -309,7 +309,7 @@ def smooth(scores: Scores, panel: Panel, averaged: int) -> Scores:
 
 def _errors(
     fits: tuple[Member, ...],
-    shared: Shared,
+    reader: RowReader,
     panel: Panel,
     scaler: Scaler,
     place: list[int | None],
@@ -318,16 +318,16 @@ def _errors(
     """[row, channel]: the errors of a simple member."""
     parts = []
     with torch.inference_mode():
-        for group, values in shared.values(panel, scaler, place):
-            fit, window = fits[group], min(shared.window, len(values))
-            if window < shared.window:
+        for group, values in reader.values(panel, scaler, place):
+            fit, window = fits[group], min(reader.window, len(values))
+            if window < reader.window:
                 fit = fit.shorten(window, values.shape[1])
-            parts.append(lay(values, window, fit.errors, centred=fit.centred).cpu().numpy())
+            parts.append(average_errors(values, window, fit.errors, centred=fit.centred).cpu().numpy())
     errors: Errors = np.concatenate(parts)
     if panel.observed is not None:
         errors[~panel.observed] = np.nan
     if constant is not None:
-        constant_channels.hold(errors, panel, scaler, constant, FURTHEST**2)
+        constant_channels.replace_errors(errors, panel, scaler, constant, FURTHEST**2)
     return errors
 
 
@@ -353,7 +353,7 @@ class PreparedPortfolio:
         panel, border, scaler = self.prepared.panel, self.prepared.border, self.prepared.scaler
         window = max(1, min(WINDOW, self.spec.lookback, MOST_WIDE // len(panel.columns)))
         averaged = min(AVERAGED, self.spec.lookback)
-        shared = Shared(network.device, _shrink(panel, scaler, border), _groups(border), window)
+        reader = RowReader(network.device, _shrink(panel, scaler, border), _groups(border), window)
         held = HeldOut.of(panel, scaler, border, network.constant)
         part, place = held.panel, held.place
         # Where the rows hold anomalies, made ones are ranked among real ones: members stay as they are.
@@ -370,9 +370,9 @@ class PreparedPortfolio:
                 fits[name] = (
                     find_shapes(fits, window)
                     if kind is Shapes
-                    else _fit(kind, shared, panel, scaler, rows, [self.spec.seed, number])
+                    else _fit(kind, reader, panel, scaler, rows, [self.spec.seed, number])
                 )
-            errors[name] = _errors(before[name], shared, part, held.scaler, place, held.own_constant)
+            errors[name] = _errors(before[name], reader, part, held.scaler, place, held.own_constant)
             seconds[name] = time.perf_counter() - started
         if NETWORK in names:
             errors[NETWORK] = network.errors(part)
@@ -381,7 +381,7 @@ class PreparedPortfolio:
         def judge(some: Panel) -> list[NDArray[np.float64]]:
             """[member][row]: what each says of other values of the held-out rows."""
             own = {
-                name: _errors(fits, shared, some, held.scaler, place, held.own_constant)
+                name: _errors(fits, reader, some, held.scaler, place, held.own_constant)
                 for name, fits in before.items()
             }
             if NETWORK in names:
@@ -408,8 +408,8 @@ class PreparedPortfolio:
             ),
             network=network,
             members=members,
-            shrink=shared.shrink,
-            groups=shared.groups,
+            shrink=reader.shrink,
+            groups=reader.groups,
             window=window,
             averaged=averaged,
             references=references,
@@ -417,7 +417,7 @@ class PreparedPortfolio:
             ranks=ranks,
             drift=Drift.learn(held.split(scores.rows), held.series, held.count),
             calibration=Calibration(Usual.ones(panel.series, len(panel.columns)), limits, pooled, drawn, notes),
-            standings=_rank(scores, references, weights, seconds),
+            standings=_build_leaderboard(scores, references, weights, seconds),
             notes=(*notes, *(note for note in network.notes if note not in network.calibration.notes)),
         )
 
@@ -457,7 +457,7 @@ def _groups(border: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _fit(
-    kind: type[Member], shared: Shared, panel: Panel, scaler: Scaler, rows: NDArray[np.int64], seed: list[int]
+    kind: type[Member], reader: RowReader, panel: Panel, scaler: Scaler, rows: NDArray[np.int64], seed: list[int]
 ) -> tuple[Member, ...]:
     """A fit for each group, to the first `rows[s]` rows of each series; the first one to windows of all series."""
     part = panel.between(panel.offsets[:-1], panel.offsets[:-1] + rows)
@@ -466,9 +466,9 @@ def _fit(
     fits: dict[int, Member] = {}
     some: list[Float[Tensor, "window cell"]] = []
     with torch.inference_mode():
-        for group, values in shared.values(part, scaler, place):
-            firsts = thin(first_rows(len(values), shared.window), MOST_LEARNED)
-            windows = cut(pad(values, shared.window), shared.window, firsts, centred=kind.centred)
+        for group, values in reader.values(part, scaler, place):
+            firsts = thin(first_rows(len(values), reader.window), MOST_LEARNED)
+            windows = cut_windows(pad(values, reader.window), reader.window, firsts, centred=kind.centred)
             some.append(windows if panel.series == 1 else windows[:: -(-len(windows) // each)])
             if group:
                 fits[group] = kind.fit(windows, np.random.default_rng([*seed, group]))
@@ -508,7 +508,7 @@ def _level(rows: NDArray[np.float64], otherwise: float = 1.0) -> float:
     return max(float(known[: max(1, round((1 - TRIMMED) * len(known)))].mean()), LEAST_LEVEL)
 
 
-def _rank(
+def _build_leaderboard(
     scores: Scores, references: Mapping[str, Reference], weights: Weights, seconds: Mapping[str, float]
 ) -> tuple[Standing, ...]:
     """The leaderboard: members by their weight, then by how much they agree with all of them on held-out rows."""
