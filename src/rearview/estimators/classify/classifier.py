@@ -56,13 +56,13 @@ def predict(fitted: Fitted | Portfolio, cases: Cases) -> Likelihoods:
 
 
 class Classifier(Estimator[Fitted | Portfolio]):
-    """Tells the classes of series apart with a portfolio of classifiers, or with one trained network."""
+    """Classifies series with a portfolio of classifiers, or with one trained network."""
 
     classes_: Labels
     """The classes, sorted; columns of `predict_proba` are in this order."""
     n_features_in_: int
     """Channels of a case; for a 2-D array, whose cases have one channel, its columns."""
-    # Settings, as given: nothing checked and nothing copied before `fit`, as scikit-learn has it.
+    # Settings as given: nothing is checked or copied before `fit`, as scikit-learn requires.
     model: str
     attention: Attention
     lookback: int | None
@@ -80,7 +80,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
 
     @base.takes(ClassifierOptions)
     def __init__(self, options: ClassifierOptions) -> None:
-        """How to classify; everything left open is chosen from the cases, with a reason (`fitted_.plan`)."""
+        """How to classify; anything you omit is chosen from the cases, with a reason (`fitted_.plan`)."""
         vars(self).update(self._given)
 
     def fit(
@@ -103,7 +103,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
         self._trained_on = cases
         self.remember_fit(started, X, y)
         self.n_features_in_ = int(X.shape[1]) if isinstance(X, np.ndarray) and X.ndim == 2 else cases.channels
-        if not isinstance(X, Cases):  # whoever hands over cases looks at findings and notes himself
+        if not isinstance(X, Cases):  # callers that pass cases handle findings and notes themselves
             base.warn(finding.message for finding in self.findings if finding.kind == "warning")
         return self
 
@@ -149,7 +149,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
     def plot(self, X: object = None, y: object = None, *, kind: str = "confusion") -> "Figure":
         """A plotly figure: which classes are taken for which, or with kind="cases" the cases most often confused.
 
-        Without cases those of training are told, by fits of the portfolio that did not see them.
+        Without cases it shows those of training, classified by fits of the portfolio that did not see them.
         """
         return load_views("classify").plot(self, X, y, kind)
 
@@ -169,7 +169,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
         return self._cases(X, y, self.fitted_.columns)
 
     def adopt(self, fitted: Fitted | Portfolio) -> None:
-        """Take over what was fitted elsewhere."""
+        """Use a model that was fitted elsewhere."""
         self._fitted = fitted
         self.classes_ = fitted.classes
         self.n_features_in_ = fitted.channels
@@ -303,7 +303,7 @@ def unknown_classes(cases: Cases, classes: Labels) -> list[str]:
 
 
 def _weights(given: object, cases: Cases) -> NDArray[np.float64] | None:
-    """A weight for each case; weights by which no mean exists are refused."""
+    """A weight for each case; weights without a weighted mean are refused."""
     if given is None:
         return None
     try:
@@ -325,7 +325,7 @@ def _weights(given: object, cases: Cases) -> NDArray[np.float64] | None:
 
 
 def _not_fitted() -> type[NotFittedError]:
-    """The error of an unfitted classifier; where scikit-learn is in use, also its own, which it looks out for."""
+    """The error of an unfitted classifier; where scikit-learn is imported, also a subclass of its own error."""
     theirs = sys.modules.get("sklearn.exceptions")
     if theirs is None:
         return NotFittedError

@@ -112,7 +112,7 @@ def _read_portfolio(stored: Stored, classes: Labels, columns: tuple[str, ...]) -
     )
     if not 0 < portfolio.steps <= max(portfolio.lookback, SHORTEST):
         raise DamagedModel(f"its cases have {portfolio.steps!r} steps, of which {portfolio.lookback!r} count")
-    # Blocks, members and vote that do not fit together are found out now, not by the first case of somebody's.
+    # Blocks, members and vote that do not fit together are refused now, not at the first prediction.
     case = np.tile(np.linspace(0, 1, portfolio.steps), (portfolio.channels, 1))
     portfolio.predict(Cases((case,), labels=None, names=("case 1",), source="a trial"))
     return portfolio

@@ -1,7 +1,7 @@
 """The usual error of each channel and the threshold of each series, learned from rows held out from training.
 
-A channel that can't be foretold has a large error at all times and would drown the others, so the error of a cell is
-divided by what is usual for its series and channel. A series with enough held-out rows has a threshold of its own;
+A channel that is hard to predict has large errors at all times and would dominate the others, so the error of a cell is
+divided by the mean error of its series and channel. A series with enough held-out rows has a threshold of its own;
 others share one that is drawn from all held-out rows together.
 """
 
@@ -22,7 +22,7 @@ from rearview.tasks.plan import GIVEN
 ENOUGH = 10
 """Rows expected beyond a threshold, at least, for a series to have one of its own."""
 LEAST_USUAL = 0.01
-"""The least usual error, a tenth of a standard deviation squared: a channel met exactly is no hair trigger."""
+"""The least usual error, a tenth of a standard deviation squared: a perfect fit must not make tiny errors alarms."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +139,7 @@ def find_usual(errors: NDArray[np.float32], held: HeldOut, *, balance: bool) -> 
         constant = np.zeros((held.count, channels), dtype=bool)
     varying = errors
     if constant.any():
-        # What is constant in one series says nothing of how well it is met where it varies.
+        # The error of a channel that is constant in one series says nothing about series in which it varies.
         rows = np.repeat(constant[held.series], held.panel.lengths, axis=0)
         varying = np.where(rows, np.float32(np.nan), errors)
     elsewhere = _means(varying, np.ones(channels))
@@ -150,7 +150,7 @@ def find_usual(errors: NDArray[np.float32], held: HeldOut, *, balance: bool) -> 
 
 
 def _means(errors: NDArray[np.float32], otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
-    """[channel]: the mean of the errors that are there, never below the least; `otherwise` where there is none."""
+    """[channel]: the mean of the known errors, at least `LEAST_USUAL`; `otherwise` where none is known."""
     seen = ~np.isnan(errors)
     total = np.where(seen, errors, 0).sum(axis=0, dtype=np.float64)
     number = seen.sum(axis=0)

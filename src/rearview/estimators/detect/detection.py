@@ -1,4 +1,4 @@
-"""Use what was fitted on other rows: their scores, flags and segments."""
+"""Apply a fitted detector to rows: scores, flags and segments."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from rearview.estimators.detect.segments import Segment, segments
 from rearview.estimators.detect.spec import AUTO, DetectSpec
 
 LEAST_DIVISOR = 1.1
-"""The divisor of scores from which on a note says that a series has moved."""
+"""The divisor of scores from which a note reports that a series has moved."""
 
 
 def prepare(panel: Panel, spec: DetectSpec) -> Prepared | PreparedPortfolio:
@@ -49,7 +49,7 @@ def detect(fitted: Fitted | Portfolio, panel: Panel) -> Detection:
 
 
 def flag_rows(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> Detection:
-    """Flags and segments of rows that were scored."""
+    """Flags and segments of scored rows."""
     limits = fitted.calibration.limits(fitted.place(panel))
     flags = scores.rows > np.repeat(limits, panel.lengths)
     stretches = segments(flags, scores, panel.offsets, fitted.spec.join)

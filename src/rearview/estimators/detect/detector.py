@@ -72,7 +72,7 @@ class Detector(Estimator[Fitted | Portfolio]):
 
     @base.takes(DetectorOptions)
     def __init__(self, options: DetectorOptions) -> None:
-        """How to look for anomalies; what is left open is chosen from the data, with a reason (`fitted.plan`)."""
+        """How to look for anomalies; anything you omit is chosen from the data, with a reason (`fitted.plan`)."""
         self.spec = DetectSpec.pick(options)
         base.resolve_device(self.spec.device)
         train.follower(options.progress)
@@ -101,7 +101,7 @@ class Detector(Estimator[Fitted | Portfolio]):
         return self
 
     def adopt(self, fitted: Fitted | Portfolio, panel: Panel) -> None:
-        """Take over what was fitted elsewhere on the rows of `panel`."""
+        """Use a model that was fitted elsewhere on the rows of `panel`."""
         self._fitted, self._findings, self._stream = fitted, panel.findings, Stream()
         self._trained = settle(self.reading, panel.layout)
 
@@ -293,7 +293,7 @@ class Detector(Estimator[Fitted | Portfolio]):
     ) -> Panel:
         # No column is forecast from others here: read as inputs, a long table may have as many as it likes.
         reading = self.reading if self._trained is None or not trained else self._trained
-        # A value that is far from all others is what a detector looks for, so only usual marks stand for missing.
+        # A detector looks for values that are far from all others, so only the usual marks count as missing.
         sentinels = "marks" if reading.sentinels == "auto" else reading.sentinels
         options = replace(reading, target=(), trained=tuple(trained), sentinels=sentinels)
         options = options if drop is None else replace(options, drop=tuple(drop))

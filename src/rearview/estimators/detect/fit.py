@@ -26,7 +26,7 @@ from rearview.tasks.plan import Choice, Plan
 HELD_OUT = 0.2
 """The last share of each series that stops the training and draws the threshold."""
 REACH = LARGEST**0.5
-"""Standard deviations from the mean of the training rows beyond which a cell is left out."""
+"""Standard deviations from the mean of the training rows beyond which a cell is treated as missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Fitted(base.FittedPanel):
 
     spec: DetectSpec
     constant: constant_channels.Channels | None
-    """Channels that never vary in training and are held against their constant; None: all are left to the network."""
+    """Channels that never vary in training and are compared with their constant; None: the network scores all."""
     calibration: Calibration
 
     def errors(self, panel: Panel) -> NDArray[np.float32]:
@@ -197,10 +197,10 @@ def _without_values(panel: Panel) -> NDArray[np.bool_]:
 
 
 def _drop_extremes(panel: Panel, scaler: Scaler) -> tuple[Panel, tuple[Finding, ...]]:
-    """The panel with cells beyond measure taken for missing, and a warning of them.
+    """The panel with extreme cells treated as missing, and a warning about them.
 
-    The error of such a cell is the largest there is, whatever a network says. Among the rows held out from training it
-    would end the training and be all that is usual for its channel, so that it hid itself and every other anomaly.
+    The error of such a cell is the largest possible. Among the held-out rows it would end the training and be the
+    usual error of its channel, so that it would hide itself and every other anomaly.
     """
     mean = scaler.mean.astype(np.float32)
     reach = np.minimum(REACH * scaler.std, np.finfo(np.float32).max).astype(np.float32)

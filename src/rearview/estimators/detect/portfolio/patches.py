@@ -1,4 +1,4 @@
-"""Windows of rows as points: cut out of the rows of a series, and errors of their cells laid back on the rows."""
+"""Windows of rows as points: cut from the rows of a series, and errors of their cells averaged per row."""
 
 from collections.abc import Callable
 
@@ -38,9 +38,9 @@ def cut_windows(
 def average_errors(
     values: Float[Tensor, "row channel"], window: int, judge: Callable[[Tensor], Tensor], *, centred: bool = False
 ) -> Float[Tensor, "row channel"]:
-    """The mean error of each cell over all windows that hold it, by what `judge` says of windows.
+    """The mean error of each cell over all windows that hold it; `judge` gives the errors of windows.
 
-    Windows are cut and judged some at a time: all of them together would be many times the rows.
+    Windows are processed in portions: all of them together would take many times the memory of the rows.
     """
     total, number = torch.zeros_like(values), values.new_zeros(len(values), 1)
     for firsts in first_rows(len(values), window).split(portion(values, 4 * window * values.shape[1])):

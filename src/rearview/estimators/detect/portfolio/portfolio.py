@@ -1,8 +1,8 @@
 """Fit simple detectors and a network to ordinary rows, make their scores comparable, and combine them.
 
 Every member gives an error for each cell. Errors are averaged over channels and over a few rows, divided by their mean
-on rows that the member's fit did not see, and ranked among those rows (`ranks`): a member is heard when so large an
-error is rare for it. Members are averaged, weighted by how well each finds anomalies that are made in those rows
+on rows that the member's fit did not see, and ranked among those rows (`ranks`): an error counts when it is rare for
+its member. Members are averaged, weighted by how well each finds anomalies that are made in those rows
 (`trust`), ranked once more, so that series can be compared, and divided by how far a series has moved for good
 (`drift`). Members that are cheap to fit are fitted once more to all ordinary rows before they are used.
 """
@@ -43,7 +43,7 @@ LEAST_NETWORK = 5_000
 MOST_WIDE = 2_000
 """Cells of a window: with many channels it has fewer rows."""
 FURTHEST = 1e3
-"""Standard deviations beyond which a cell is as far off as can be."""
+"""Standard deviations at which cells are clipped."""
 LEAST_OWN = 400
 """Rows to learn from with which a series has fits of its own."""
 MOST_OWN = 100
@@ -54,7 +54,7 @@ LEAST_SPOILT = 6_400
 """Rows of the longest series with which clusters are found among rows that hold anomalies themselves: with fewer, an
 anomaly would be a cluster of its own."""
 LEAST_LEVEL = 1e-4
-"""The least error that is usual for a member: one that meets every row exactly is no hair trigger."""
+"""The least usual error of a member: a perfect fit must not make tiny errors alarms."""
 TRIMMED = 0.05
 """Share of held-out rows, the worst, that do not count for what is usual: anomalies among them must not hide others."""
 USUAL_SCALE = 0.3
@@ -100,7 +100,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reference:
-    """What is usual for a member, on rows that its fit did not see."""
+    """The usual errors of a member, on rows that its fit did not see."""
 
     usual: Usual
     """By channel."""
@@ -116,7 +116,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowReader:
-    """What all simple members read rows with."""
+    """Scales rows for the simple members."""
 
     device: torch.device
     shrink: NDArray[np.float32]
@@ -215,13 +215,13 @@ class Portfolio:
         return self.network.place(panel)
 
     def scores(self, panel: Panel) -> Scores:
-        """How unusual the rows of a panel are, and what each member says of them."""
+        """How unusual the rows of a panel are, and the part of each member."""
         scores, place = self.raw_scores(panel), self.place(panel)
         divisors = [self.drift.divisor(scores.rows[a:b], at) for at, (a, b) in zip(place, panel.bounds(), strict=True)]
         return divide(scores, panel, divisors)
 
     def raw_scores(self, panel: Panel) -> Scores:
-        """The same beside the rows that were learned from, wherever a series has moved since."""
+        """The scores relative to the training rows, also of series that have moved since."""
         place = self.place(panel)
         combined = combine(self.errors(panel), self.references, self.weights, panel, place, self.averaged)
         return rank_rows(combined, self.ranks, panel, place)
@@ -258,13 +258,13 @@ def combine(
 
 
 def compare(errors: Errors, reference: Reference, panel: Panel, place: list[int | None], averaged: int) -> Scores:
-    """What a member says of rows and channels: how rare its errors are, in logarithms."""
+    """The scores of one member: how rare its errors are, in logarithms."""
     own = _average(reference.usual.weigh(errors, panel, place), panel, averaged, rooted=reference.rooted)
     levels = np.array([reference.level_elsewhere if p is None else reference.levels[p] for p in place])
     rows = np.log1p(own.rows / np.repeat(levels, panel.lengths))
     if reference.ranks is not None:
         rows = reference.ranks.rank(rows, panel, place)
-    # Channels share in what a member says of a row as they share in its error.
+    # Each channel has the share of the score that it has of the error.
     whole = weigh(own.channels).rows
     with np.errstate(invalid="ignore"):
         return Scores(rows, own.channels * (rows / np.where(whole > 0, whole, 1))[:, None])
@@ -333,7 +333,7 @@ def _errors(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedPortfolio:
-    """Rows that were checked and scaled, to fit a portfolio to."""
+    """Checked and scaled rows to fit a portfolio to."""
 
     spec: DetectSpec
     prepared: Prepared
@@ -356,7 +356,7 @@ class PreparedPortfolio:
         reader = RowReader(network.device, _shrink(panel, scaler, border), _groups(border), window)
         held = HeldOut.of(panel, scaler, border, network.constant)
         part, place = held.panel, held.place
-        # Where the rows hold anomalies, made ones are ranked among real ones: members stay as they are.
+        # Rows that hold anomalies are no reference for ranks and weights, so members keep equal ones.
         ordinary = self.spec.threshold != "robust"
         ranked = ordinary and not held.empty
         errors: dict[str, Errors] = {}
@@ -379,7 +379,7 @@ class PreparedPortfolio:
         references = {name: _learn_reference(name, errors[name], held, averaged, ordinary=ordinary) for name in names}
 
         def judge(some: Panel) -> list[NDArray[np.float64]]:
-            """[member][row]: what each says of other values of the held-out rows."""
+            """[member][row]: scores of other values of the held-out rows."""
             own = {
                 name: _errors(fits, reader, some, held.scaler, place, held.own_constant)
                 for name, fits in before.items()
@@ -428,7 +428,7 @@ def prepare(panel: Panel, spec: DetectSpec) -> PreparedPortfolio:
 
 
 def choose_members(spec: DetectSpec, panel: Panel) -> tuple[str, ...]:
-    """The members that suit the rows: where these hold anomalies, what remembers rows would remember them."""
+    """The members that suit the rows; members that remember rows are left out where these hold anomalies."""
     if spec.threshold == "robust":
         left_out = {"neighbours", "shapes", *(("clusters",) if panel.lengths.max() < LEAST_SPOILT else ())}
     else:
@@ -482,7 +482,7 @@ def find_shapes(members: Mapping[str, tuple[Member, ...]], window: int) -> tuple
 
 
 def _learn_reference(name: str, errors: Errors, held: HeldOut, averaged: int, *, ordinary: bool) -> Reference:
-    """What is usual for a member, from its errors on held-out rows; `ordinary`: these hold no anomalies."""
+    """The usual errors of a member on held-out rows; `ordinary`: these hold no anomalies."""
     rooted = ordinary and name in ROOTED
     usual = find_usual(errors, held, balance=name in BALANCED)
     rows = _average(usual.weigh(errors, held.panel, held.place), held.panel, averaged, rooted=rooted).rows
