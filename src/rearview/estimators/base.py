@@ -175,6 +175,22 @@ class Estimator(Generic[FittedT]):
         return f"{type(self).__name__}({changed})"
 
 
+ValueT = TypeVar("ValueT", covariant=True)
+
+
+class Forwarded(Generic[ValueT]):
+    """An attribute of a class that is the attribute of the same name of one of its parts."""
+
+    def __init__(self, part: str) -> None:
+        self.part = part
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, whole: object, owner: type | None = None) -> ValueT:
+        return cast(ValueT, self if whole is None else getattr(getattr(whole, self.part), self.name))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedNetwork:
     """A trained network and how it was made."""

@@ -15,6 +15,7 @@ from rearview.data.panel import Finding, Panel
 from rearview.data.statics import Statics, StaticScale
 from rearview.data.step import MICROSECONDS
 from rearview.data.windows import Windows
+from rearview.estimators.base import Forwarded
 from rearview.estimators.forecast.predictor import Array, Forecasts, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
 
@@ -145,50 +146,15 @@ class WithEffects:
     columns: tuple[str, ...]
     known: int
 
-    @property
-    def spec(self) -> ForecastSpec:
-        """What it was asked for."""
-        return self.inner.spec
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return self.inner.name
-
-    @property
-    def targets(self) -> int:
-        """How many of the columns it forecasts."""
-        return self.inner.targets
-
-    @property
-    def step(self) -> str:
-        """The step of its rows."""
-        return self.inner.step
-
-    @property
-    def lookback(self) -> int:
-        """Rows before a forecast that it reads, at most."""
-        return self.inner.lookback
-
-    @property
-    def period(self) -> int:
-        """Steps of a season, by which errors are scaled."""
-        return self.inner.period
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a person should know of how it was fitted."""
-        return self.inner.notes
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What was repaired and warned of while it was fitted."""
-        return self.inner.findings
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended its fit."""
-        return self.inner.interrupted
+    spec = Forwarded[ForecastSpec]("inner")
+    name = Forwarded[str]("inner")
+    targets = Forwarded[int]("inner")
+    step = Forwarded[str]("inner")
+    lookback = Forwarded[int]("inner")
+    period = Forwarded[int]("inner")
+    notes = Forwarded[tuple[str, ...]]("inner")
+    findings = Forwarded[tuple[Finding, ...]]("inner")
+    interrupted = Forwarded[bool]("inner")
 
     def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
         """Forecast from the rows before each window's start (see `Predictor`)."""

@@ -20,7 +20,7 @@ from torch import Tensor
 from rearview import train
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
-from rearview.estimators.base import NO_CHECKPOINT, Session
+from rearview.estimators.base import NO_CHECKPOINT, Forwarded, Session
 from rearview.estimators.detect import constant_channels
 from rearview.estimators.detect import fit as network_fit
 from rearview.estimators.detect.calibration import Calibration, HeldOut, Usual, draw_thresholds, find_usual, weigh
@@ -162,46 +162,15 @@ class Portfolio:
 
     name = "auto"
 
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return self.network.ids
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that are read."""
-        return self.network.columns
-
-    @property
-    def step(self) -> str:
-        return self.network.step
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        return self.network.findings
-
-    @property
-    def windows(self) -> dict[str, int]:
-        """Windows that trained and stopped the network."""
-        return self.network.windows
-
-    @property
-    def lookback(self) -> int:
-        """Rows of the longest window."""
-        return self.network.lookback
-
-    @property
-    def device(self) -> torch.device:
-        return self.network.device
-
-    @property
-    def history(self) -> train.History | None:
-        """How the network was trained."""
-        return self.network.history
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended the training of the network."""
-        return self.network.interrupted
+    ids = Forwarded[tuple[str, ...]]("network")
+    columns = Forwarded[tuple[str, ...]]("network")
+    step = Forwarded[str]("network")
+    findings = Forwarded[tuple[Finding, ...]]("network")
+    windows = Forwarded[dict[str, int]]("network")
+    lookback = Forwarded[int]("network")
+    device = Forwarded[torch.device]("network")
+    history = Forwarded[train.History | None]("network")
+    interrupted = Forwarded[bool]("network")
 
     @property
     def parameters(self) -> int:
