@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rearview.core.errors import InputError
-from rearview.data.panel import Finding, Panel
+from rearview.data.panel import Panel
 from rearview.data.statics import StaticScale
 from rearview.data.windows import Windows
-from rearview.estimators.forecast.predictor import Array, Forecasts, join_columns, list_pasts
+from rearview.estimators.forecast.predictor import Array, FittedModel, Forecasts, join_columns, list_pasts
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
 from rearview.tasks import window_ridge
@@ -21,27 +21,15 @@ MOST_OWN = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linear:
+class Linear(FittedModel):
     """Coefficients for the targets of a panel."""
 
-    spec: ForecastSpec
     ridge: Ridge
     ids: tuple[str, ...]
-    columns: tuple[str, ...]
-    step: str
     period: int
     statics: StaticScale | None = None
     """What describes the series."""
-    known: int = 0
     name: str = NAME
-    notes: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    interrupted: bool = False
-
-    @property
-    def targets(self) -> int:
-        """All its columns are forecast."""
-        return len(self.columns)
 
     @property
     def lookback(self) -> int:

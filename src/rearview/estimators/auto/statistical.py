@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rearview.core.wording import quantity
-from rearview.data.panel import Finding, Panel
+from rearview.data.panel import Panel
 from rearview.data.windows import Windows
-from rearview.estimators.forecast.predictor import Array, Forecasts, join_columns, list_pasts
+from rearview.estimators.forecast.predictor import Array, FittedModel, Forecasts, join_columns, list_pasts
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
 from rearview.tasks.statistical_models import Name, fit_and_forecast
@@ -21,21 +21,14 @@ MOST_ROWS = {"seasonal_naive": 4_096, "theta": 768, "mstl": 2_400, "ets": 512}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statistical:
+class Statistical(FittedModel):
     """A statistical model and its settings."""
 
-    spec: ForecastSpec
     model: Name
     seasons: tuple[int, ...]
     """Shortest first; empty: none."""
-    columns: tuple[str, ...]
-    step: str
     workers: int = 1
     """Processes that share the variables where they are many."""
-    known: int = 0
-    notes: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    interrupted: bool = False
 
     @classmethod
     def of(
@@ -49,11 +42,6 @@ class Statistical:
     def name(self) -> str:
         """What it is called."""
         return self.model
-
-    @property
-    def targets(self) -> int:
-        """All its columns are forecast."""
-        return len(self.columns)
 
     @property
     def lookback(self) -> int:

@@ -49,6 +49,24 @@ def join_columns(which: Windows, cells: Array, levels: Sequence[float], notes: t
     return Forecasts(which.series, cells[..., 0], bounds, notes)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedModel:
+    """Fields of fitted forecasters that are not networks."""
+
+    spec: ForecastSpec
+    columns: tuple[str, ...]
+    step: str
+    known: int = 0
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def targets(self) -> int:
+        """How many of the columns it forecasts."""
+        return len(self.columns) - self.known
+
+
 class Predictor(Protocol):
     """A forecaster fitted to the rows of a panel."""
 
