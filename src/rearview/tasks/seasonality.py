@@ -1,4 +1,4 @@
-"""Seasons that the data show, among those of the calendar and those of the data's own rhythm."""
+"""Seasons of the data: those of the calendar, or the period of the autocorrelation."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +10,7 @@ Array = NDArray[np.float64]
 LEAST_STRENGTH = 0.1
 """Share of the variance around the level that last season's profile must explain."""
 FEW = 0.75
-"""A season counts where a quarter of the series show it: models find out for themselves which ones."""
+"""Quantile over the series: a season counts where a quarter of them show it."""
 MOST_ROWS = 4_000
 MOST_SERIES = 40
 """Series and rows of each that are looked at; the profile of a season needs no more."""
@@ -37,7 +37,7 @@ def find_seasons(series: Sequence[Array], candidates: Iterable[int]) -> tuple[in
 
 
 def _level(values: Array) -> Array:
-    """Values without their slow movement: a straight line through halves is taken off, and the scale made 1."""
+    """Values without their linear trend, divided by their standard deviation."""
     steps = np.linspace(-1, 1, len(values))
     slope, offset = np.polyfit(steps, values, 1)
     left = values - slope * steps - offset

@@ -40,7 +40,7 @@ MOST_NAMED = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A classification as the command line asks for it."""
+    """A classification request of the command line."""
 
     train: str | None = None
     """The cases to train on; None where a saved classifier is used."""
@@ -58,7 +58,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Everything a finished run has to show."""
+    """The results of a finished run."""
 
     job: Job
     train: Cases | None

@@ -1,4 +1,4 @@
-"""The `detect` command as a person sees it in a terminal."""
+"""The terminal output of the `detect` command."""
 
 from dataclasses import asdict, replace
 from pathlib import Path

@@ -25,7 +25,7 @@ MOST_TIMES = 1e4
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Everything a finished run has to show."""
+    """The results of a finished run."""
 
     job: Job
     detector: Detector

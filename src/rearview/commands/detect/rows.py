@@ -33,7 +33,7 @@ LEARNED_FROM_ITSELF = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A detection as the command line asks for it."""
+    """A detection request of the command line."""
 
     file: str
     fit: str | None = None
@@ -115,9 +115,9 @@ def _note_marked_rows(job: Job, marks: Labels | None) -> tuple[str, ...]:
 
 
 def _new_detector(job: Job, *, itself: bool = False) -> Detector:
-    """A detector as asked for; `itself`: it learns from the rows that it judges.
+    """A new detector; `itself`: it learns from the rows that it judges.
 
-    An option of one threshold asks for that threshold; beside another threshold it is refused, not passed over.
+    An option of one threshold rule selects that rule; with another rule it is refused, not ignored.
     """
     threshold = job.options.threshold if "threshold" in job.given else None
     belongs = {name: rule for name, rule in RULE_OF.items() if name in job.given}

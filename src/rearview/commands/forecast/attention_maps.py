@@ -1,8 +1,8 @@
 """Attention maps of a run's networks, made small enough for its page.
 
-A page has room for a few windows, a few maps of each and a few dozen cells a side. Neighbours in time are joined (what
-they look at is averaged, what is looked at in them is added up, so that rows keep their sum); heads beyond the room are
-told by their mean and those most unlike it.
+A page has room for a few windows, a few maps of each and a few dozen cells a side. Neighbouring tokens are joined
+(queries are averaged and keys are summed, so that rows keep their sum); of too many heads the maps show the mean and
+those that differ most from it.
 """
 
 import re
@@ -29,7 +29,7 @@ SIDE = 64
 MOST_WEIGHTS = 1 << 27
 """Weights of all layers that are worked out for a page: half a gigabyte of float32."""
 LEAST_FOCUS = 0.01
-"""Share of the entropy of an even look by which a layer's must fall short to show anything."""
+"""Share of the entropy of uniform attention by which that of a layer must be lower for its maps to be drawn."""
 PARTS = 3
 """Operators of a layer that add up, at most: those of caps."""
 
@@ -101,7 +101,7 @@ class Layer:
                 yield self._map(f"head {head + 1}", self.weights[head])
 
     def focus(self) -> float:
-        """How far it is from looking everywhere alike: 0, to looking at one token: 1."""
+        """From 0 (uniform attention) to 1 (attention to one token)."""
         weights = np.abs(self.weights.mean(0, dtype=np.float64))
         seen = (weights > 0).sum(1)
         shares = weights / np.maximum(weights.sum(1, keepdims=True), 1e-300)
@@ -110,7 +110,7 @@ class Layer:
         return float((1 - entropy[rows] / np.log(seen[rows])).mean()) if rows.any() else 0.0
 
     def say(self) -> str:
-        """What it looks at most, in a sentence."""
+        """A sentence on what has the most attention."""
         weights = np.abs(self.weights.mean(0, dtype=np.float64))
         even = max(float(weights[weights > 0].mean()) if weights.any() else 1.0, 1e-300)
         curve = self.ages()
@@ -157,7 +157,7 @@ def attention_views(
 ) -> tuple[tuple[AttentionView, ...], tuple[str, ...]]:
     """(attention maps of a network, sentences on what can't be shown); nothing for a network without attention.
 
-    A page without this part is better than no page: whatever goes wrong is told, not raised.
+    Errors become sentences: a page without attention maps is better than no page.
     """
     if isinstance(forecaster.fitted, Ensemble) and not has_attention(forecaster.fitted):
         return (), ()

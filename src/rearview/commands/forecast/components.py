@@ -1,4 +1,4 @@
-"""What a series is made of, as its page draws it: trend, seasons, the effects of known inputs, and these inputs."""
+"""The components of a series for its page: trend, seasons, effects of known inputs, and these inputs."""
 
 import math
 from collections.abc import Mapping, Sequence

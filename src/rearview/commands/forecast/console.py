@@ -1,4 +1,4 @@
-"""The `forecast` command as a person sees it in a terminal."""
+"""The terminal output of the `forecast` command."""
 
 import math
 import time

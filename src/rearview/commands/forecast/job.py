@@ -55,7 +55,7 @@ PORTFOLIOS = (AUTO, *ALONE)
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who hears how a job goes."""
+    """Callbacks for the progress of a job."""
 
     progress: Progress | None = None
     say: Callable[[str], None] = lambda _: None
@@ -66,7 +66,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A forecast as the command line asks for it."""
+    """A forecast request of the command line."""
 
     file: str
     spec: ForecastSpec
@@ -140,7 +140,7 @@ class ModelResult:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Everything a finished run has to show."""
+    """The results of a finished run."""
 
     job: Job
     panel: Panel
@@ -266,7 +266,7 @@ def plan(job: Job, folder: Path, listener: Listener, started: float | None = Non
     lookback, windows = _choose_extent(panel, job, learners)
     if learners:
         check_length(panel, lookback.value, job.spec.horizon)
-    # Read now, because a future that can't be used must not be found out after the training.
+    # Read now, so that a future that can't be used is refused before the training.
     read_known(panel, stamps_ahead(panel, job.spec.horizon), job.future, job.reading)
     all_tested = networks or AUTO not in names or not portfolio.is_sampled(panel)
     known_at = AsOf.of(table, panel, job.reading) if windows and all_tested else None
@@ -341,7 +341,7 @@ def _choose_extent(panel: Panel, job: Job, networks: tuple[str, ...]) -> tuple[C
 
 @dataclass(frozen=True, slots=True)
 class _JobContext:
-    """What all models of a job share."""
+    """What all models of a job have in common."""
 
     job: Job
     panel: Panel
@@ -446,7 +446,7 @@ class _Task:
     context: _JobContext
     forecaster: Forecaster
     prepared: Prepared | Pretrained | None
-    """The network of the forecast, so that what can't be trained is refused at once; None: a baseline."""
+    """The network of the forecast, planned early so that errors appear before training; None: a baseline."""
     stem: str
     """The beginning of the names of its checkpoints."""
 
@@ -574,7 +574,7 @@ def _missing_parts(job: Job, panel: Panel, windows: int) -> list[str]:
 
 
 def _hints(names: tuple[str, ...], job: Job, panel: Panel, results: tuple[ModelResult, ...]) -> list[str]:
-    """Notes on options that have no effect, or that would help."""
+    """Notes on options that have no effect or would help."""
     notes = []
     without = [name for name in names if not models.claims(name).attention]
     if job.spec.attention is not None and without:

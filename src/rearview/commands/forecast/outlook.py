@@ -1,4 +1,4 @@
-"""A forecast in the words that a manager reads: how much, between what, and against what there was before."""
+"""A forecast in plain sentences: how much, in which range, and compared with the period before."""
 
 import math
 from dataclasses import dataclass
@@ -170,7 +170,7 @@ def _summarise_series(
 
 
 def _name_each(names: tuple[str, ...], looks: list[Outlook], compared: str) -> str:
-    """Where each of a few variables goes, the one that rises most first."""
+    """The change of each of a few variables, the largest rise first."""
     order = sorted(range(len(looks)), key=lambda place: -looks[place].change)
     words: list[str] = []
     for place in order:

@@ -94,7 +94,7 @@ def _has_unlike_units(panel: Panel) -> bool:
 
 
 def _lead(outcome: Outcome) -> str | None:
-    """The forecast that the page leads with: the lowest error in the backtest."""
+    """The model that the page starts with: the one with the lowest backtest error."""
 
     def error(name: str) -> float:
         scores = next(result.scores for result in outcome.results if result.name == name)

@@ -109,12 +109,12 @@ def _asset(name: str) -> str:
 
 
 def _inline(script: str) -> str:
-    """A script as the HTML parser will hand it on: nothing in it ends the element, and line ends are plain."""
+    """A script safe for inlining, in the form that the HTML parser passes on: no end tag, plain line ends."""
     return script.replace("</script", "<\\/script").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _verdict(summary: Summary) -> str:
-    """What the page leads with: the outlook where there is one, and the verdict."""
+    """The outlook, where there is one, and the verdict."""
     # A number keeps its per cent sign on its line.
     lead, verdict = (_sentence(words).replace(" %", "&nbsp;%") for words in (summary.outlook, summary.verdict))
     if not summary.outlook:

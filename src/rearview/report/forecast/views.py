@@ -230,7 +230,7 @@ class AttentionView:
     maps: tuple[WeightMap, ...]
     ages: tuple[AgeCurve, ...] = ()
     finding: str = ""
-    """What it looks at most, in a sentence; empty where it looks everywhere alike."""
+    """A sentence on what has the most attention; empty where attention is uniform."""
 
 
 def check_lengths(what: str, stamps: Stamps, values: Values) -> None:

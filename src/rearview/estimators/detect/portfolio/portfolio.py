@@ -328,7 +328,6 @@ class PreparedPortfolio:
         # Rows that hold anomalies are no reference for ranks and weights, so members keep equal ones.
         ordinary = self.spec.threshold != "robust"
         ranked = ordinary and not held.empty
-        errors: dict[str, Errors] = {}
         before: dict[str, tuple[Member, ...]] = {}
         members: dict[str, tuple[Member, ...]] = {}
         for number, (name, kind) in enumerate(KINDS.items()):
@@ -341,20 +340,20 @@ class PreparedPortfolio:
                     if kind is Shapes
                     else _fit(kind, reader, panel, scaler, rows, [self.spec.seed, number])
                 )
-            errors[name] = _errors(before[name], reader, part, held.scaler, place, held.own_constant)
             seconds[name] = time.perf_counter() - started
-        if NETWORK in names:
-            errors[NETWORK] = network.errors(part)
+
+        def measure(some: Panel) -> dict[str, Errors]:
+            """The errors of each member on values of the held-out rows."""
+            scaler, constant = held.scaler, held.own_constant
+            errors = {name: _errors(fits, reader, some, scaler, place, constant) for name, fits in before.items()}
+            return errors | {NETWORK: network.errors(some)} if NETWORK in names else errors
+
+        errors = measure(part)
         references = {name: _learn_reference(name, errors[name], held, averaged, ordinary=ordinary) for name in names}
 
         def judge(some: Panel) -> list[NDArray[np.float64]]:
             """[member][row]: scores of other values of the held-out rows."""
-            own = {
-                name: _errors(fits, reader, some, held.scaler, place, held.own_constant)
-                for name, fits in before.items()
-            }
-            if NETWORK in names:
-                own[NETWORK] = network.errors(some)
+            own = measure(some)
             return [compare(own[name], one, some, place, averaged).rows for name, one in references.items()]
 
         weights = Weights.equal(panel.series, len(names))
