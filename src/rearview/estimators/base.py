@@ -28,7 +28,7 @@ from rearview.data.scale import Scaler
 from rearview.estimators.options import Attention, NetworkSpec
 from rearview.models.contract import Model
 from rearview.models.outline import COPIES, check_memory, outline
-from rearview.tasks.plan import Plan
+from rearview.tasks.plan import Choices, Plan
 
 PREPARING = 256
 """Training windows that a network draws from before it trains on them, about."""
@@ -351,11 +351,16 @@ def train_network(
     )
 
 
-def training_settings(name: str, plan: Plan, seed: int) -> train.Settings | None:
-    """Return the training settings of a plan; None where a network has nothing to train."""
-    if not models.claims(name).trains:
-        return None
-    values = {key: choice.value for key, choice in plan.training.items()}
+def build_network(name: str, spec: NetworkSpec, plan: Plan, **shape: Any) -> tuple[Model, train.Settings | None]:
+    """(a planned network with its first weights, its training settings; None where there is nothing to train)."""
+    device, settings = resolve_device(spec.device), plan.model_settings
+    network = create_network(name, seed=spec.seed, device=device, attention=spec.attention, settings=settings, **shape)
+    return network, training_settings(plan.training, spec.seed) if models.claims(name).trains else None
+
+
+def training_settings(choices: Choices, seed: int) -> train.Settings:
+    """The settings of a training from those that were chosen."""
+    values = {name: choice.value for name, choice in choices.items()}
     return settings_from(train.Settings, "Training", {**values, "seed": seed})
 
 

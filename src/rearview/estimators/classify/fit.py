@@ -111,18 +111,15 @@ def prepare(cases: Cases, spec: ClassifySpec) -> Prepared:
     # Statistics of the cases that train, not of those that pick the epoch.
     scaler = ChannelScaler.fit(cases.take(learned))
     data = pad_cases(cases, scaler, codes, lookback.value, fill=spec.fill, device=base.resolve_device(spec.device))
-    network = base.create_network(
+    network, training = base.build_network(
         spec.model,
-        seed=spec.seed,
-        device=data.values.device,
-        attention=spec.attention,
-        settings=plan.model_settings,
+        spec,
+        plan,
         channels=cases.channels,
         lookback=lookback.value,
         asks="classes",
         classes=len(classes),
     )
-    training = base.training_settings(spec.model, plan, spec.seed)
     return Prepared(spec, cases, plan, network, data, classes, codes, scaler, training, learned, held)
 
 

@@ -42,7 +42,7 @@ class Usual:
     def weigh(self, errors: NDArray[np.float32], panel: Panel, place: list[int | None]) -> Scores:
         """Scores of rows from errors [row, channel]; `place` says where each series stands among those of training."""
         usual = np.stack([self.elsewhere if p is None else self.known[p] for p in place])
-        return weigh(np.divide(errors, np.repeat(usual, panel.lengths, axis=0), dtype=np.float32))
+        return average_channels(np.divide(errors, np.repeat(usual, panel.lengths, axis=0), dtype=np.float32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,26 +142,23 @@ def find_usual(errors: NDArray[np.float32], held: HeldOut, *, balance: bool) -> 
         # The error of a channel that is constant in one series says nothing about series in which it varies.
         rows = np.repeat(constant[held.series], held.panel.lengths, axis=0)
         varying = np.where(rows, np.float32(np.nan), errors)
-    elsewhere = _means(varying, np.ones(channels))
+    elsewhere = np.maximum(_mean(varying, 0, np.ones(channels)), LEAST_USUAL)
     usual = np.where(constant, LEAST_USUAL, elsewhere)
     for s, (a, b) in zip(held.series.tolist(), held.panel.bounds(), strict=True):
-        usual[s] = _means(errors[a:b], usual[s])
+        usual[s] = np.maximum(_mean(errors[a:b], 0, usual[s]), LEAST_USUAL)
     return Usual(usual, elsewhere)
 
 
-def _means(errors: NDArray[np.float32], otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
-    """[channel]: the mean of the known errors, at least `LEAST_USUAL`; `otherwise` where none is known."""
-    seen = ~np.isnan(errors)
-    total = np.where(seen, errors, 0).sum(axis=0, dtype=np.float64)
-    number = seen.sum(axis=0)
-    return np.maximum(np.where(number > 0, total / np.maximum(number, 1), otherwise), LEAST_USUAL)
+def _mean(errors: NDArray[np.float32], axis: int, otherwise: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """The mean of the known errors along an axis; `otherwise` where none is known."""
+    known = ~np.isnan(errors)
+    total, number = np.where(known, errors, 0).sum(axis=axis, dtype=np.float64), known.sum(axis=axis)
+    return np.where(number > 0, total / np.maximum(number, 1), otherwise)
 
 
-def weigh(channels: NDArray[np.float32]) -> Scores:
+def average_channels(channels: NDArray[np.float32]) -> Scores:
     """The scores of rows: the mean over the channels that have one."""
-    seen = ~np.isnan(channels)
-    total, number = np.where(seen, channels, 0).sum(axis=1, dtype=np.float64), seen.sum(axis=1)
-    return Scores(np.where(number > 0, total / np.maximum(number, 1), np.nan), channels)
+    return Scores(_mean(channels, 1, np.nan), channels)
 
 
 def draw_thresholds(

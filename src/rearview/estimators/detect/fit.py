@@ -144,8 +144,7 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
         raise InputError(
             f"{panel.layout.source}: no window of the rows to train on holds an observed value; bring more history."
         )
-    device = base.resolve_device(spec.device)
-    on_gpu, channels = device.startswith("cuda"), len(panel.columns)
+    on_gpu, channels = base.resolve_device(spec.device).startswith("cuda"), len(panel.columns)
     season = planning.choose_season(panel, None, int(panel.lengths.max()))
     samples = len(learned) * (1 if claims.mixes_channels else channels)
     settings = planning.model_settings(name, spec.lookback, season.value, samples, on_gpu)
@@ -159,17 +158,14 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
         model=planning.override(settings, spec.settings),
         training=planning.override(loop, spec.training) if claims.trains else {},
     )
-    network = base.create_network(
+    network, training = base.build_network(
         name,
-        seed=spec.seed,
-        device=device,
-        attention=spec.attention,
-        settings=plan.model_settings,
+        spec,
+        plan,
         channels=channels,
         lookback=spec.lookback,
         **({"asks": "window"} if spec.mode == "reconstruct" else {"steps": 1}),
     )
-    training = base.training_settings(name, plan, spec.seed)
     return Prepared(spec, panel, plan, name, network, learned, held, border, scaler, training, (*empty, *left_out))
 
 

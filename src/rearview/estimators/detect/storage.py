@@ -131,7 +131,7 @@ def _read_network(stored: Stored) -> Fitted:
         network=stored.network(facts["name"], spec),
         constant=stored.shaped("constant", series, columns, kinds="b") if "constant" in stored.tensors else None,
         calibration=Calibration(
-            usual=Usual(stored.positive("usual", series, columns), stored.positive("usual_elsewhere", columns)),
+            usual=_read_usual(stored, "", series, columns),
             thresholds=stored.shaped("thresholds", series),
             threshold_elsewhere=float(facts["threshold_elsewhere"]),
             drawn=str(facts["drawn"]),
@@ -139,6 +139,11 @@ def _read_network(stored: Stored) -> Fitted:
         **stored.fields(_PLAIN),
         **stored.scale(series, columns),
     )
+
+
+def _read_usual(stored: Stored, prefix: str, series: int, columns: int) -> Usual:
+    known = stored.positive(f"{prefix}usual", series, columns)
+    return Usual(known, stored.positive(f"{prefix}usual_elsewhere", columns))
 
 
 def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
@@ -177,10 +182,7 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
 
     def refer(name: str, level: float) -> Reference:
         prefix = f"reference.{name}."
-        usual = Usual(
-            stored.positive(f"{prefix}usual", series, columns), stored.positive(f"{prefix}usual_elsewhere", columns)
-        )
-        rooted = name in facts.get("rooted", ())
+        rooted, usual = name in facts.get("rooted", ()), _read_usual(stored, prefix, series, columns)
         return Reference(usual, stored.shaped(f"{prefix}levels", series), float(level), rooted, rank(name))
 
     number = len(facts["levels_elsewhere"])

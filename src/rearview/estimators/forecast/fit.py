@@ -205,8 +205,7 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
     task = Forecast(spec.horizon, spec.loss, spec.quantiles if claims.trains else ())
     calendar = str(panel.step) if claims.uses_marks and spec.calendar and panel.step.unit != "int" else None
     scaler = Scaler.fit(panel, cut.rows)
-    device = base.resolve_device(spec.device)
-    on_gpu = device.startswith("cuda")
+    on_gpu = base.resolve_device(spec.device).startswith("cuda")
     channels = len(panel.columns) - panel.known
     samples = len(cut.train) * (1 if claims.mixes_channels else panel.targets)
     settings = planning.model_settings(name, lookback.value, season.value, samples, on_gpu)
@@ -222,12 +221,10 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
         notes = (*notes, f"{name} has no place for what describes the series ({', '.join(panel.layout.static)}).")
     marks = panel.known + (0 if statics is None else len(statics.names))
     marks += 0 if calendar is None else len(calendar_names(calendar))
-    network = base.create_network(
+    network, training = base.build_network(
         name,
-        seed=spec.seed,
-        device=device,
-        attention=spec.attention,
-        settings=plan.model_settings,
+        spec,
+        plan,
         channels=channels,
         lookback=lookback.value,
         steps=task.steps,
@@ -235,5 +232,4 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
         future=spec.horizon if marks else 0,
         statics=0 if statics is None else len(statics.names),
     )
-    training = base.training_settings(name, plan, spec.seed)
     return Prepared(spec, panel, plan, name, network, task, cut, scaler, calendar, training, notes, statics)

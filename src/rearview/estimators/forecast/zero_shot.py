@@ -396,8 +396,7 @@ class Pretrained:
             {**TUNING, "batch": Choice(max(1, min(32, TOKENS_LEARNED // tokens)), "so that an update stays quick")},
             spec.training,
         )
-        values = {name: choice.value for name, choice in training.items()}
-        loop = settings_from(train.Settings, "Training", {**values, "seed": spec.seed})
+        loop = base.training_settings(training, spec.seed)
         task = Forecast(horizon, quantiles=settings.quantiles)
         began = time.monotonic()
         losses = [train.evaluate(learner, task, source, held)] if len(held) else []

@@ -23,7 +23,14 @@ from rearview.data.scale import Scaler
 from rearview.estimators.base import NO_CHECKPOINT, Forwarded, Session
 from rearview.estimators.detect import constant_channels
 from rearview.estimators.detect import fit as network_fit
-from rearview.estimators.detect.calibration import Calibration, HeldOut, Usual, draw_thresholds, find_usual, weigh
+from rearview.estimators.detect.calibration import (
+    Calibration,
+    HeldOut,
+    Usual,
+    average_channels,
+    draw_thresholds,
+    find_usual,
+)
 from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
 from rearview.estimators.detect.portfolio.drift import Drift, divide
 from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes, thin
@@ -234,7 +241,7 @@ def compare(errors: Errors, reference: Reference, panel: Panel, place: list[int 
     if reference.ranks is not None:
         rows = reference.ranks.rank(rows, panel, place)
     # Each channel has the share of the score that it has of the error.
-    whole = weigh(own.channels).rows
+    whole = average_channels(own.channels).rows
     with np.errstate(invalid="ignore"):
         return Scores(rows, own.channels * (rows / np.where(whole > 0, whole, 1))[:, None])
 
@@ -257,7 +264,7 @@ def _average(scores: Scores, panel: Panel, averaged: int, *, rooted: bool) -> Sc
     means = smooth(scores, panel, averaged)
     if not rooted:
         return means
-    roots = weigh(np.sqrt(means.channels))
+    roots = average_channels(np.sqrt(means.channels))
     return Scores(np.square(roots.rows), roots.channels)
 
 
@@ -273,7 +280,7 @@ def smooth(scores: Scores, panel: Panel, averaged: int) -> Scores:
         low, high = np.maximum(at - averaged // 2, 0), np.minimum(at + averaged - averaged // 2, b - a)
         means = (total[high] - total[low]) / np.maximum(number[high] - number[low], 1)
         channels[a:b] = np.where(seen, np.maximum(means, 0), np.nan)
-    return weigh(channels)
+    return average_channels(channels)
 
 
 def _errors(
@@ -312,12 +319,12 @@ class PreparedPortfolio:
         """That of its network."""
         return self.prepared.plan
 
-    def train(self, session: Session = NO_CHECKPOINT, *, hold_constants: bool = True) -> Portfolio:
+    def train(self, session: Session = NO_CHECKPOINT) -> Portfolio:
         """Fit every member to the rows before the held-out ones, compare them there, and fit them to all rows."""
         started = time.perf_counter()
         names = choose_members(self.spec, self.prepared.panel)
         prepared = self.prepared if NETWORK in names else replace(self.prepared, training=None)
-        network = prepared.train(session, hold_constants=hold_constants)
+        network = prepared.train(session)
         seconds = {NETWORK: time.perf_counter() - started}
         panel, border, scaler = self.prepared.panel, self.prepared.border, self.prepared.scaler
         window = max(1, min(WINDOW, self.spec.lookback, MOST_WIDE // len(panel.columns)))
