@@ -1,7 +1,7 @@
 """From a file to a forecast: read, backtest beside naive baselines, train on everything, forecast."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from rearview.estimators.auto import schedule
 from rearview.estimators.auto.deadline import forecast_in_time
 from rearview.estimators.auto.ensemble import Ensemble, Standing, trim_levels
 from rearview.estimators.auto.portfolio import panel_seasons
+from rearview.estimators.auto.schedule import Listener
 from rearview.estimators.auto.usage import list_used_inputs
 from rearview.estimators.base import Session, fingerprint, resolve_device
 from rearview.estimators.forecast.as_of import AsOf
@@ -45,23 +46,11 @@ from rearview.estimators.options import check_whole
 from rearview.report.forecast.views import InputUse
 from rearview.tasks import plan as planning
 from rearview.tasks.plan import Choice
-from rearview.train import Progress
 
 BASELINES = ("seasonal_naive", "dlinear")
 MOST_WINDOWS = 5
 PORTFOLIOS = (AUTO, *ALONE)
 """What is fitted as a portfolio, or as one of its members alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Callbacks for the progress of a job."""
-
-    progress: Progress | None = None
-    say: Callable[[str], None] = lambda _: None
-    """Receives what is to be printed."""
-    stage: Callable[[str, Sequence[str]], None] = lambda doing, left: None
-    """Receives what runs at the moment and what is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,7 +340,7 @@ class _JobContext:
     lookback: int
     started: float
     """When the job began, on the clock of `time.perf_counter`."""
-    listener: Listener = Listener()
+    listener: Listener = field(default_factory=Listener)
 
     def forecaster(self, spec: ForecastSpec) -> Forecaster:
         """A forecaster that reads as the job does."""

@@ -22,8 +22,19 @@ LEAST_SPENT = 0.5
 """Seconds of the processor before which nothing is said of its speed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Callbacks for the progress of a fit or a job."""
+
+    progress: train.Progress | bool | None = None
+    say: Callable[[str], None] = lambda _: None
+    """Receives the plan, and a line for each model."""
+    stage: Callable[[str, Sequence[str]], None] = lambda doing, left: None
+    """Receives what runs now and what is left."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Listener):
     """How a portfolio is fitted."""
 
     time_limit: float = DEFAULT_LIMIT
@@ -37,11 +48,6 @@ class Options:
     checkpoints: Path | None = None
     """Folder for what is finished: backtests of members and checkpoints of networks."""
     resume: bool = False
-    progress: train.Progress | bool | None = None
-    say: Callable[[str], None] = lambda _: None
-    """Receives the plan, and a line for each member."""
-    stage: Callable[[str, Sequence[str]], None] = lambda doing, left: None
-    """Receives what runs now and what is left."""
     started: float = field(default_factory=time.monotonic)
     made: tuple[float, float] = field(default_factory=lambda: (time.monotonic(), processor_seconds()))
     """When the options were made: by the clock, and in seconds of the processor."""
