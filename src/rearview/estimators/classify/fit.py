@@ -112,13 +112,7 @@ def prepare(cases: Cases, spec: ClassifySpec) -> Prepared:
     scaler = ChannelScaler.fit(cases.take(learned))
     data = pad_cases(cases, scaler, codes, lookback.value, fill=spec.fill, device=base.resolve_device(spec.device))
     network, training = base.build_network(
-        spec.model,
-        spec,
-        plan,
-        channels=cases.channels,
-        lookback=lookback.value,
-        asks="classes",
-        classes=len(classes),
+        spec.model, spec, plan, channels=cases.channels, lookback=lookback.value, asks="classes", classes=len(classes)
     )
     return Prepared(spec, cases, plan, network, data, classes, codes, scaler, training, learned, held)
 

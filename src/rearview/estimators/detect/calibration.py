@@ -82,12 +82,7 @@ class HeldOut:
 
     @classmethod
     def of(
-        cls,
-        panel: Panel,
-        scaler: Scaler,
-        border: NDArray[np.int64],
-        constant: Channels | None,
-        context: int = 0,
+        cls, panel: Panel, scaler: Scaler, border: NDArray[np.int64], constant: Channels | None, context: int = 0
     ) -> "HeldOut":
         """The rows of each series after `border[s]`, and `context` rows before them."""
         held = border < panel.lengths

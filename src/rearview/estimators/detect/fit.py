@@ -158,14 +158,8 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
         model=planning.override(settings, spec.settings),
         training=planning.override(loop, spec.training) if claims.trains else {},
     )
-    network, training = base.build_network(
-        name,
-        spec,
-        plan,
-        channels=channels,
-        lookback=spec.lookback,
-        **({"asks": "window"} if spec.mode == "reconstruct" else {"steps": 1}),
-    )
+    output = {"asks": "window"} if spec.mode == "reconstruct" else {"steps": 1}
+    network, training = base.build_network(name, spec, plan, channels=channels, lookback=spec.lookback, **output)
     return Prepared(spec, panel, plan, name, network, learned, held, border, scaler, training, (*empty, *left_out))
 
 
