@@ -82,7 +82,9 @@ def measure(network: Network, judge: Judge) -> tuple[Errors, Errors, Panel, port
                 errors[at][layer][a:b, channel] = np.concatenate([np.repeat(spread[:1], b - a - len(spread)), spread])
     for at in (1, 2):
         for layer in LAYERS:
-            constant_channels.hold(errors[at][layer], parts[at][0], parts[at][1], constant, portfolio.FURTHEST**2)
+            constant_channels.replace_errors(
+                errors[at][layer], parts[at][0], parts[at][1], constant, portfolio.FURTHEST**2
+            )
     return errors[1], errors[2], held, fitted
 
 

@@ -13,10 +13,10 @@ from samples import SMALL, forecaster, long, wide
 from rearview.commands.forecast import attention_maps
 from rearview.commands.forecast.attention_maps import MAPS, SIDE, VIEWS, attention_views, weight_count
 from rearview.estimators.forecast.attention_maps import AttentionMaps
-from rearview.report.forecast.views import Look
+from rearview.report.forecast.views import AttentionView
 
 
-def looked(model: str, frame: Any = None, **asked: Any) -> tuple[AttentionMaps, tuple[Look, ...]]:
+def looked(model: str, frame: Any = None, **asked: Any) -> tuple[AttentionMaps, tuple[AttentionView, ...]]:
     one = forecaster(model, **asked).fit(wide() if frame is None else frame)
     found, notes = attention_views(model, one, one.tail, None)
     assert notes == ()

@@ -16,7 +16,7 @@ from runs import rows
 from sensors import SHIFT, SPIKE, broken, fleet, ordinary
 
 from rearview.cli import main
-from rearview.commands.detect.job import _height, _judgement
+from rearview.commands.detect.job import _compare_with_labels, _height
 from rearview.estimators.detect.portfolio import portfolio
 from rearview.tasks.alarms import Hits, find_runs
 from rearview.tasks.assessment import Assessment
@@ -320,7 +320,10 @@ def assessment(**given: float) -> Assessment:
 )
 def test_the_judgement_counts_anomalies(events: int, touched: int, labelled: int, right: int, words: str) -> None:
     found = assessment(rows=900, anomalous=90, events=events, event_recall=touched / events)
-    assert _judgement(found, labelled, Hits(labelled, right)) == f"{words} AUC-PR 0.500, where chance gets 0.100."
+    assert (
+        _compare_with_labels(found, labelled, Hits(labelled, right))
+        == f"{words} AUC-PR 0.500, where chance gets 0.100."
+    )
 
 
 @pytest.mark.parametrize(
@@ -334,7 +337,7 @@ def test_the_judgement_counts_anomalies(events: int, touched: int, labelled: int
     ],
 )
 def test_what_is_found_where_nothing_is_marked_is_a_false_alarm(found: int, labelled: int, words: str) -> None:
-    assert _judgement(assessment(rows=90, anomalous=0, events=0), found, Hits(labelled, 0)) == words
+    assert _compare_with_labels(assessment(rows=90, anomalous=0, events=0), found, Hits(labelled, 0)) == words
 
 
 def test_verdict_tile_and_table_count_the_same_anomalies(files: Path, tmp_path: Path) -> None:

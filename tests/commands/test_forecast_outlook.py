@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rearview.commands.forecast.outlook import Steps, _together, look_out, round_to
+from rearview.commands.forecast.outlook import Steps, _summarise_series, round_to, write_outlook
 from rearview.data.panel_reader import read_panel
 from rearview.data.read_options import ReadOptions
 from rearview.estimators.forecast.predictor import Forecasts
@@ -29,7 +29,7 @@ def words_of(panel: Any, mean: Any, reach: float | None) -> tuple[str, Any]:
     bounds = {} if reach is None else {80.0: (mean - reach, mean + reach), 95.0: (mean - 2 * reach, mean + 2 * reach)}
     forecasts = Forecasts(np.arange(panel.series), mean, bounds, ())
     job = SimpleNamespace(spec=SimpleNamespace(horizon=mean.shape[-1]))
-    return look_out(SimpleNamespace(panel=panel, job=job), SimpleNamespace(forecasts=forecasts))
+    return write_outlook(SimpleNamespace(panel=panel, job=job), SimpleNamespace(forecasts=forecasts))
 
 
 def test_a_forecast_is_told_between_bounds_and_against_the_same_days_a_year_before(tmp_path: Path):
@@ -147,13 +147,15 @@ def test_the_page_draws_trend_season_effect_and_the_known_input(promoted: tuple[
 
 def test_a_rise_beyond_all_numbers_has_no_percentage() -> None:
     looks = [Outlook("", 1.0, 0.0, 2.0, before=1e-320, compared="in the last 3 days", spread=1.0)] * 2
-    words = _together(("n", "s"), looks, Steps(" a day", "3 days"), "in the last 3 days", "2 series", same_unit=True)
+    words = _summarise_series(
+        ("n", "s"), looks, Steps(" a day", "3 days"), "in the last 3 days", "2 series", same_unit=True
+    )
     assert words.startswith("Over the next 3 days, 2 series will together be about 2.00 a day.")
 
 
 def test_all_series_that_rise_are_told_as_all() -> None:
     looks = [Outlook("", mean, 0.0, 9.0, before=2.0, compared="a year before", spread=1.0) for mean in (4.0, 5.0, 6.0)]
-    words = _together(
+    words = _summarise_series(
         ("a", "b", "c"), looks, Steps(" a day", "3 days"), "a year before", "units of 3 series", same_unit=True
     )
     assert words == (

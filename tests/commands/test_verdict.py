@@ -2,14 +2,14 @@
 
 import math
 
-from rearview.commands.forecast.verdict import Scored, verdict
+from rearview.commands.forecast.verdict import ScoredModel, verdict
 from rearview.core.wording import quantity
 from rearview.estimators.forecast.backtest import Scores
 
 
-def scored(name: str, mase: float, *, baseline: bool = False, coverage: float = 0.95, mae: float = 1.0) -> Scored:
+def scored(name: str, mase: float, *, baseline: bool = False, coverage: float = 0.95, mae: float = 1.0) -> ScoredModel:
     scores = Scores(mse=1.0, mae=mae, mase=mase, smape=1.0, rmsse=1.0, pinball=1.0, coverage={95.0: coverage})
-    return Scored(name, baseline, scores)
+    return ScoredModel(name, baseline, scores)
 
 
 NAIVE = scored("seasonal_naive", 1.0, baseline=True)

@@ -13,12 +13,12 @@ from rearview.core.errors import InputError
 from rearview.report.common.page import render, write
 from rearview.report.common.payload import dump
 from rearview.report.forecast.page import LEVELS, ForecastSummary, encode
-from rearview.report.forecast.views import AgeCurve, Look, Names, WeightMap
+from rearview.report.forecast.views import AgeCurve, AttentionView, Names, WeightMap
 
 ODD = ("<b>load</b>", "wind & sun", "a long name of a column that no axis has room for", "</script>")
 
 
-def look(name: str, seed: int, *, signed: bool = False) -> Look:
+def look(name: str, seed: int, *, signed: bool = False) -> AttentionView:
     draw = np.random.default_rng(seed)
     times = Names(tuple(f"2024-03-{day:02d} {hour:02d}:00" for day in (1, 2, 3) for hour in (0, 8, 16)))
     columns = Names(ODD)
@@ -30,7 +30,7 @@ def look(name: str, seed: int, *, signed: bool = False) -> Look:
         WeightMap("layer 3", np.zeros((4, 4)), columns, columns),
     )
     curve = AgeCurve("layer 1", np.arange(-64.0, 65.0, 8), draw.random(17))
-    return Look("net", name, f"What {name} is about.", maps, (curve,) if seed else ())
+    return AttentionView("net", name, f"What {name} is about.", maps, (curve,) if seed else ())
 
 
 @pytest.fixture

@@ -107,9 +107,9 @@ def _refuse(problem: Exception, tokens: Sequence[str]) -> int:
     if isinstance(problem, cyclopts.CycloptsError):
         command = problem.command_chain or ()
     if isinstance(problem, cyclopts.MissingArgumentError):
-        from rearview.commands.benchmark_sets import hint
+        from rearview.commands.benchmark_sets import describe_set
 
-        hints = [hint(word) for word in tokens[1:] if not Path(word).exists()]
+        hints = [describe_set(word) for word in tokens[1:] if not Path(word).exists()]
         sentence = " ".join([sentence, *filter(None, hints)])
     if code == UsageError.exit_code:
         sentence += f"\nTry: {' '.join(['rearview', *command, '--help'])}"

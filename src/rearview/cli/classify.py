@@ -48,9 +48,9 @@ def classify(
     if saved is not None and test is not None:
         raise UsageError(f"--model {saved} is used on one file of new cases; leave out {test}.")
     if saved is None and test is None:
-        from rearview.commands.benchmark_sets import hint
+        from rearview.commands.benchmark_sets import describe_set
 
-        known = "" if Path(train).exists() else hint(train)
+        known = "" if Path(train).exists() else describe_set(train)
         raise UsageError(
             known
             or f"A file to test on is missing beside {train}, which is to train on; to classify new cases, name the "

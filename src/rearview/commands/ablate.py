@@ -50,9 +50,9 @@ def _remarks(one: ablation.Ablation) -> list[str]:
 
 def _lost(rows: list[bench.Row]) -> list[str]:
     """Runs that did not end with a number, which no comparison has."""
-    lost = [row for row in rows if not ablation.has_error(row)]
-    titles = dict.fromkeys(f"{row.model} with {row.attention} on {row.dataset}" for row in lost)
-    return [f"Left out, {len(lost)} runs without a test error: {', '.join(titles)}."] if lost else []
+    unfinished = [row for row in rows if not ablation.has_error(row)]
+    titles = dict.fromkeys(f"{row.model} with {row.attention} on {row.dataset}" for row in unfinished)
+    return [f"Left out, {len(unfinished)} runs without a test error: {', '.join(titles)}."] if unfinished else []
 
 
 def _explain(made: list[ablation.Ablation]) -> list[str]:

@@ -126,7 +126,7 @@ def _forecasting_sets(names: Sequence[str]) -> list[str]:
         try:
             sets.setdefault(catalogue.get(name).name, name)
         except SettingsError:
-            if words := benchmark_sets.hint(name):
+            if words := benchmark_sets.describe_set(name):
                 raise SettingsError(f"`rearview bench` runs forecasting sets. {words}") from None
             raise
     return list(sets.values())
@@ -139,9 +139,9 @@ def _compatible(cells: Sequence[Cell]) -> list[Cell]:
     """
     known = (*models.names(), *models.external_names())
     named = {(cell.model, name) for cell in cells if (name := cell.mechanism) in attention.names()}
-    asked = sorted(pair for pair in named if pair[0] in known)
-    plain = {model for model, _ in asked if not models.claims(model).attention}
-    refusals = {pair: pairs.try_pair(*pair).reason for pair in asked if pair[0] not in plain}
+    requested = sorted(pair for pair in named if pair[0] in known)
+    plain = {model for model, _ in requested if not models.claims(model).attention}
+    refusals = {pair: pairs.try_pair(*pair).reason for pair in requested if pair[0] not in plain}
     if not refusals:
         return list(cells)
     if all(refusals.values()) and not plain:
@@ -149,12 +149,12 @@ def _compatible(cells: Sequence[Cell]) -> list[Cell]:
     for (model, name), reason in refusals.items():
         if reason:
             say(f"left out: {model} with {name}: {reason}")
-    kept: list[Cell] = []
+    compatible: list[Cell] = []
     for cell in cells:
         if not refusals.get((cell.model, cell.mechanism)):
             cell = replace(cell, attention=None) if cell.model in plain else cell
-            kept += [] if cell in kept else [cell]
-    return kept
+            compatible += [] if cell in compatible else [cell]
+    return compatible
 
 
 def _add_settings(cells: Sequence[Cell], settings: Mapping[str, Any]) -> list[Cell]:

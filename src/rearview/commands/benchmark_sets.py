@@ -37,7 +37,7 @@ def archive_names() -> list[str]:
     return sorted({cell.dataset for cell in runs}, key=str.casefold)
 
 
-def hint(name: str) -> str:
+def describe_set(name: str) -> str:
     """A sentence on the commands that take a benchmark set of classification or detection; empty for any other name."""
     from rearview.bench.papers import catalogue
     from rearview.data.datasets import detection_sets
@@ -54,8 +54,8 @@ def hint(name: str) -> str:
     return ""
 
 
-def refuse(*files: str | None) -> None:
+def refuse_set_names(*files: str | None) -> None:
     """Refuse the name of a benchmark set where a file is expected and there is none of that name."""
     for file in files:
-        if file and not Path(file).exists() and (words := hint(file)):
+        if file and not Path(file).exists() and (words := describe_set(file)):
             raise InputError(f"There is no file {file}. {words}")

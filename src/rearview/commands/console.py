@@ -69,7 +69,7 @@ def print_json(facts: Mapping[str, object]) -> None:
 
 
 def print_answer(lines: Sequence[str], facts: Callable[[], Mapping[str, object]]) -> None:
-    """Print an answer in the one form or the other."""
+    """Print an answer as JSON or as text."""
     if output.get().json:
         print_json(facts())
     else:
@@ -77,7 +77,7 @@ def print_answer(lines: Sequence[str], facts: Callable[[], Mapping[str, object]]
 
 
 def warn(sentence: str) -> None:
-    """Print what a user has to know in any case."""
+    """Print a sentence to standard error, also for a quiet command."""
     sys.stderr.write(f"{sentence}\n")
 
 
@@ -88,7 +88,7 @@ def say(sentence: str) -> None:
 
 
 def progress_stream() -> TextIO:
-    """The stream for lines of progress; of a quiet command it leads nowhere."""
+    """The stream for lines of progress; a quiet command discards them."""
     return io.StringIO() if output.get().quiet else sys.stderr
 
 
@@ -143,7 +143,7 @@ def print_end(
 ) -> int:
     """Print how a run ended and what it left; returns the command's exit code.
 
-    `table` names what a program gets beside the facts of the run: the rows of its main file.
+    `table` holds the rows of the main file by name, which JSON output has in addition to the facts of the run.
     """
     where = f"Written to {out}: {', '.join(path.name for path in written)}"
     if output.get().quiet and not output.get().json:
@@ -159,8 +159,8 @@ def print_end(
         print_json({**facts, "folder": str(out), **{name: list_records(columns) for name, columns in table.items()}})
     if not outcome.interrupted:
         return 0
-    kept = any((out / "checkpoints").glob("*"))
-    sentence = f"Interrupted: this is the best model so far{'; --resume takes the run up again' if kept else ''}."
+    resumable = any((out / "checkpoints").glob("*"))
+    sentence = f"Interrupted: this is the best model so far{'; --resume takes the run up again' if resumable else ''}."
     (warn if output.get().quiet else console.print)(sentence)
     return 130
 

@@ -105,7 +105,7 @@ def _kinds(sizes: CostSizes) -> list[PartKind]:
         ("As settings:", [TRAINING], lambda name: _training()),
         ("As an attention:", attention.names(), lambda name: _part(attention.describe(name))),
         ("As a model:", [*models.names(), *models.external_names()], lambda name: _model(name, sizes)),
-        ("As an adapter:", adapters.names(), _adapter),
+        ("As an adapter:", adapters.names(), lambda name: _part(adapters.describe(name), f"--set adapters={name}")),
         (DATA, catalogue.names(), _forecasting_set),
         (DATA, detection_sets.names(), _detection_set),
         (DATA, archive_names(), _archive_set),
@@ -126,14 +126,9 @@ def _training() -> list[str]:
     ]
 
 
-def _part(about: Description) -> list[str]:
-    return [str(about), *(["", about.details] if about.details else [])]
-
-
-def _adapter(name: str) -> list[str]:
-    from rearview.models import adapters
-
-    return [*_part(adapters.describe(name)), "", f"put around a model by: --set adapters={name}"]
+def _part(about: Description, flag: str = "") -> list[str]:
+    lines = [str(about), *(["", about.details] if about.details else [])]
+    return [*lines, "", f"put around a model by: {flag}"] if flag else lines
 
 
 def _model(name: str, sizes: CostSizes) -> list[str]:

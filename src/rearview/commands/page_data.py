@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from rearview import models
 from rearview.attention import split
@@ -40,15 +41,15 @@ def training_curve(history: History) -> Curve:
     )
 
 
-def attention_choice(model: str, chosen: Choices, asked: Attention) -> dict[str, Choice[object]]:
+def attention_choice(model: str, choices: Choices, requested: Attention) -> dict[str, Choice[object]]:
     """The attention of a network as one of its settings; nothing where it has none."""
-    values = {name: choice.value for name, choice in chosen.items() if name != "adapters"}
-    attention = models.attention_of(model, settings_from(models.settings_of(model), model, values), asked)
+    values = {name: choice.value for name, choice in choices.items() if name != "adapters"}
+    attention = models.attention_of(model, settings_from(models.settings_of(model), model, values), requested)
     if attention is None and not models.claims(model).attention:
         return {}
     name, settings = split(attention)
     words = f"{name}({', '.join(f'{key}={value}' for key, value in settings.items())})" if settings else name
-    return {"attention": Choice(words, GIVEN if asked is not None else "the network's own")}
+    return {"attention": Choice(words, GIVEN if requested is not None else "the network's own")}
 
 
 def page_settings(choices: Choices) -> dict[str, tuple[object, str]]:
@@ -87,6 +88,11 @@ def measure_name(panel: Panel) -> str:
     """What the series of a long table measure, such as Sales; empty where no column says so."""
     name = panel.layout.target_col or ""
     return "" if name.casefold() in ("y", "value", "values") else name
+
+
+def space_evenly(count: int, most: int) -> NDArray[np.int64]:
+    """At most so many places among `count`, from the first to the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 def check_drawn(name: str, there: Sequence[str], what: str) -> str:

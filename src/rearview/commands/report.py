@@ -179,29 +179,29 @@ def summarise(files: ResultFiles, command: str) -> ResultsSummary:
 def _findings(files: ResultFiles, used: int) -> list[Finding]:
     """Findings on how rows became numbers."""
     findings = [Finding("inferred", "seeds", 0, "Numbers are means over seeds, beside them the standard deviation.")]
-    again = {task: leaderboard.find_repeats(task, rows) for task, rows in files.rows.items()}
-    if count := sum(one.count for one in again.values()):
+    repeats = {task: leaderboard.find_repeats(task, rows) for task, rows in files.rows.items()}
+    if count := sum(one.count for one in repeats.values()):
         were = "was" if count == 1 else "were"
         sentence = f"{quantity(count, 'run')} {were} made more than once; the latest counts."
-        widest = max(again.items(), key=lambda one: one[1].share)
+        widest = max(repeats.items(), key=lambda one: one[1].share)
         findings.append(Finding("inferred", "repeats", count, sentence + _widest_difference(*widest)))
-    if spare := len(files.every_row) - used - sum(one.spare for one in again.values()):
+    if spare := len(files.every_row) - used - sum(one.spare for one in repeats.values()):
         are = "row is" if spare == 1 else "rows are"
         sentence = f"{spare:,} {are} left out: the run came to an end later, or another file holds the same row."
         findings.append(Finding("inferred", "left out", spare, sentence))
     return findings
 
 
-def _widest_difference(task: Task, again: Repeats) -> str:
+def _widest_difference(task: Task, repeats: Repeats) -> str:
     """The two rows of one run that differ the most, in words; empty where no two have numbers."""
-    if again.widest is None:
+    if repeats.widest is None:
         return ""
-    row = again.widest[0]
-    values = [leaderboard.read_measure(task, one, task.deciding_measure(row.protocol)) for one in again.widest]
+    row = repeats.widest[0]
+    values = [leaderboard.read_measure(task, one, task.deciding_measure(row.protocol)) for one in repeats.widest]
     where = row.dataset if not hasattr(row, "horizon") else f"{row.dataset} {row.horizon}"
     who = " + ".join(filter(None, (row.model, spell_mechanism(row))))
     numbers = " and ".join(f"{value:.4g}" for value in values)
-    share = f"{again.share:,.0f}" if again.share >= 10 else f"{again.share:.2g}"
+    share = f"{repeats.share:,.0f}" if repeats.share >= 10 else f"{repeats.share:.2g}"
     return (
         f" Two of the same run differ by at most {share} %: {who} on {where}, look-back {row.lookback}, seed "
         f"{row.seed}, under {row.protocol}, with {task.describe_measure(row.protocol)} {numbers}."
@@ -211,9 +211,9 @@ def _widest_difference(task: Task, again: Repeats) -> str:
 def _notes(boards: Sequence[Board], counted: Sequence[RunRow], waited: int) -> tuple[str, ...]:
     notes = []
     entries = [entry for board in boards for entry in board.entries]
-    if lost := sum(len(entry.rows) - (entry.score.count if entry.score else 0) for entry in entries):
+    if unscored := sum(len(entry.rows) - (entry.score.count if entry.score else 0) for entry in entries):
         notes.append(
-            f"{quantity(lost, 'run')} came to an end without a finite number; the means leave them out, and the "
+            f"{quantity(unscored, 'run')} came to an end without a finite number; the means leave them out, and the "
             "column of budgets says where."
         )
     devices = sorted({row.device for row in counted})

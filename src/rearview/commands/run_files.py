@@ -43,7 +43,7 @@ def default_folder(file: str, prefix: str = "rearview") -> Path:
 
 
 def describe_replaced(out: Path) -> str | None:
-    """A sentence on the run that a folder holds, which another one written there replaces; None: there is none."""
+    """A sentence on the run in a folder that a new one will replace; None: there is none."""
     if not has_finished_run(out):
         return None
     facts = json.loads((out / "run.json").read_text(encoding="utf-8"))
@@ -146,7 +146,7 @@ def end_facts(outcome: "Outcome") -> dict[str, object]:
 
 
 def plain(value: object) -> object:
-    """JSON has no NaN: what could not be computed is null."""
+    """The value for JSON, which has no NaN: what could not be computed is null."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -28,14 +28,14 @@ from rearview.data.scale import Scaler
 from rearview.estimators.options import Attention, NetworkSpec
 from rearview.models.contract import Model
 from rearview.models.outline import COPIES, check_memory, outline
-from rearview.tasks.plan import Plan
+from rearview.tasks.plan import Choices, Plan
 
 PREPARING = 256
 """Training windows that a network draws from before it trains on them, about."""
 LEAST_STOPPING = 1_000
-"""Windows that early stopping looks at, at least, where there are as many."""
-_CALLED_OTHERWISE = {"train": "training", "set": "settings", "input_size": "lookback", "seq_len": "lookback"}
-"""Words of the command line and of other libraries."""
+"""Windows that early stopping uses at least, where there are as many."""
+_OTHER_NAMES = {"train": "training", "set": "settings", "input_size": "lookback", "seq_len": "lookback"}
+"""Names of settings on the command line and in other libraries."""
 _LOGGER = logging.getLogger("rearview")
 
 Given = ParamSpec("Given")
@@ -48,7 +48,7 @@ def takes(
 ) -> Callable[[Callable[[Owner, Options], None]], Callable[Concatenate[Owner, Given], None]]:
     """Let a constructor take the fields of a dataclass as its arguments; it is handed them as one value.
 
-    What was given is kept as it is, because scikit-learn's clone compares what it gave with what it finds.
+    The arguments are also kept unchanged, because scikit-learn's `clone` compares them.
     """
     shared = {each.name for each in fields(NetworkSpec) if each.kw_only}
     own_first = sorted(fields(cast(Any, options)), key=lambda each: bool(each.kw_only) + (each.name in shared))
@@ -61,7 +61,7 @@ def takes(
         def construct(self: Owner, *args: Given.args, **kwargs: Given.kwargs) -> None:
             for name in kwargs:
                 if name not in declared:
-                    here = _CALLED_OTHERWISE.get(name)
+                    here = _OTHER_NAMES.get(name)
                     near = f" It is called {here!r}." if here else did_you_mean(name, list(declared))
                     raise SettingsError(f"{type(self).__name__} has no setting {name!r}.{near}")
             bound = signature.bind(self, *args, **kwargs)
@@ -118,16 +118,16 @@ class Estimator(Generic[FittedT]):
 
     @property
     def seconds(self) -> float:
-        """That `fit` took; 0 for what was loaded."""
+        """Seconds that `fit` took; 0 for a loaded estimator."""
         return self._seconds
 
     @property
     def origin(self) -> str:
-        """Python that makes this estimator again, as far as its data have a name."""
+        """Python code that makes this estimator again; data that are no file appear as `frame`, `X` and `y`."""
         return self._origin or f"rv.{self!r}"
 
     def remember_fit(self, started: float, *data: object, **options: object) -> None:
-        """Keep how long a fit took and how it was called; files have a name to keep, frames have none."""
+        """Record how long a fit took and the call that made it."""
         words = [repr(str(one)) if isinstance(one, str | Path) else name for name, one in zip("Xy", data, strict=False)]
         words = ["frame" if one == "X" and len(data) == 1 else one for one in words]
         words += [f"{name}={value!r}" for name, value in options.items() if value]
@@ -141,8 +141,8 @@ class Estimator(Generic[FittedT]):
         parts += [html_table(facts)] if facts else []
         heads, rows = self._list_members() if self._fitted is not None else ((), ())
         parts += [html_fold("Leaderboard", html_table(rows, heads), is_open=True)] if rows else []
-        given = [(key, value) for key, value in self.get_params().items() if value is not self._defaults[key]]
-        settings = html_table([(key, repr(value)) for key, value in given]) if given else "<p>All are the defaults.</p>"
+        changed = [(name, repr(value)) for name, value in self._changed.items()]
+        settings = html_table(changed) if changed else "<p>All are the defaults.</p>"
         return f"<div>{''.join([*parts, html_fold('Settings', settings, is_open=not facts)])}</div>"
 
     def _describe(self) -> list[tuple[str, object]]:
@@ -154,8 +154,10 @@ class Estimator(Generic[FittedT]):
         return (), ()
 
     @property
-    def _defaults(self) -> dict[str, object]:
-        return {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
+    def _changed(self) -> dict[str, object]:
+        """The settings that were given and are not the defaults."""
+        defaults = {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
+        return {name: value for name, value in self.get_params().items() if value is not defaults[name]}
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
         """Every setting by name as it was given, as scikit-learn asks for it."""
@@ -169,9 +171,24 @@ class Estimator(Generic[FittedT]):
         return self
 
     def __repr__(self) -> str:
-        defaults = self._defaults
-        changed = [f"{name}={value!r}" for name, value in self.get_params().items() if value is not defaults[name]]
-        return f"{type(self).__name__}({', '.join(changed)})"
+        changed = ", ".join(f"{name}={value!r}" for name, value in self._changed.items())
+        return f"{type(self).__name__}({changed})"
+
+
+ValueT = TypeVar("ValueT", covariant=True)
+
+
+class Forwarded(Generic[ValueT]):
+    """An attribute of a class that is the attribute of the same name of one of its parts."""
+
+    def __init__(self, part: str) -> None:
+        self.part = part
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, whole: object, owner: type | None = None) -> ValueT:
+        return cast(ValueT, self if whole is None else getattr(getattr(whole, self.part), self.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,12 +213,12 @@ class FittedNetwork:
 
     @property
     def device(self) -> torch.device:
-        """Where it runs."""
+        """The device that it runs on."""
         return torch.device(resolve_device(self.spec.device))
 
     @property
     def parameters(self) -> int:
-        """How many numbers it has learned."""
+        """Number of learned parameters."""
         return sum(weight.numel() for weight in self.network.parameters())
 
 
@@ -219,7 +236,7 @@ class FittedPanel(FittedNetwork):
     step: str
     notes: tuple[str, ...]
     windows: dict[str, int]
-    """Windows that trained, stopped and calibrated."""
+    """Number of windows for training, early stopping and calibration."""
 
     def scaler(self, panel: Panel) -> Scaler:
         """Training statistics for series that were seen in training, their own for others."""
@@ -240,9 +257,9 @@ class Session:
 NO_CHECKPOINT = Session()
 
 
-def fingerprint(panel: Panel, *asked: object) -> str:
-    """Name a run by its data and what was asked, so that a checkpoint is never resumed on other data."""
-    digest = hashlib.sha256(repr((*asked, panel.columns, panel.targets, panel.known)).encode())
+def fingerprint(panel: Panel, *request: object) -> str:
+    """Hash the data and the request of a run, so that a checkpoint is never resumed on other data."""
+    digest = hashlib.sha256(repr((*request, panel.columns, panel.targets, panel.known)).encode())
     statics = None if panel.statics is None else panel.statics.values
     for array in (panel.values, panel.observed, panel.centre, panel.offsets, panel.stamps, statics):
         if array is not None:
@@ -262,8 +279,8 @@ def resolve_device(name: str) -> str:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SettingsError(f"device is {name!r}, but torch sees no CUDA device here; use device='auto' or 'cpu'.")
     if device.type == "cuda" and (device.index or 0) >= count:
-        seen = "cuda:0 alone" if count == 1 else f"cuda:0 to cuda:{count - 1}"
-        raise SettingsError(f"device is {name!r}, but torch sees {seen} here; use one of these or device='auto'.")
+        available = "cuda:0 alone" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise SettingsError(f"device is {name!r}, but torch sees {available} here; use one of these or device='auto'.")
     if device.type not in ("cpu", "cuda") and not _holds_numbers(device):
         raise SettingsError(f"device is {name!r}, which torch can't use here; use device='auto', 'cpu' or 'cuda'.")
     return name
@@ -290,12 +307,12 @@ def create_network(
 
     The caller's random state is left as it was. A network that this machine's memory can't hold is refused.
     """
-    asked = {"attention": attention, **shape, **settings}
+    arguments = {"attention": attention, **shape, **settings}
     with RandomState(seed).drawing():
         copies = COPIES if torch.device(device).type == "cpu" else 1
-        check_memory(outline(name, **asked), name, settings, copies)
+        check_memory(outline(name, **arguments), name, settings, copies)
     with RandomState(seed).drawing():
-        network = models.create(name, **asked)
+        network = models.create(name, **arguments)
     return network.to(device)
 
 
@@ -334,16 +351,21 @@ def train_network(
     )
 
 
-def training_settings(name: str, plan: Plan, seed: int) -> train.Settings | None:
-    """Return the training settings of a plan; None where a network has nothing to train."""
-    if not models.claims(name).trains:
-        return None
-    values = {key: choice.value for key, choice in plan.training.items()}
+def build_network(name: str, spec: NetworkSpec, plan: Plan, **shape: Any) -> tuple[Model, train.Settings | None]:
+    """(a planned network with its first weights, its training settings; None where there is nothing to train)."""
+    device, settings = resolve_device(spec.device), plan.model_settings
+    network = create_network(name, seed=spec.seed, device=device, attention=spec.attention, settings=settings, **shape)
+    return network, training_settings(plan.training, spec.seed) if models.claims(name).trains else None
+
+
+def training_settings(choices: Choices, seed: int) -> train.Settings:
+    """The settings of a training from those that were chosen."""
+    values = {name: choice.value for name, choice in choices.items()}
     return settings_from(train.Settings, "Training", {**values, "seed": seed})
 
 
 def thin_validation(held: Tensor, plan: Plan, learned: int, most: int | None = None) -> tuple[Tensor, tuple[str, ...]]:
-    """Space held-out windows evenly, no more than an epoch trains on: looking must not cost more than learning.
+    """Keep at most as many held-out windows as an epoch trains on, evenly spaced: validation must not cost more.
 
     `most` is the number of windows that an epoch of a training cut short trains on.
     """
@@ -361,6 +383,6 @@ def warn(sentences: Iterable[str]) -> None:
         _LOGGER.warning(sentence)
 
 
-def warn_of(findings: Iterable[Finding]) -> None:
+def warn_of_findings(findings: Iterable[Finding]) -> None:
     """Log findings as warnings, but for those that were only inferred."""
     warn(finding.message for finding in findings if finding.kind != "inferred")

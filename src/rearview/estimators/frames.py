@@ -1,14 +1,17 @@
 """Frames of callers: new rows read on the step of training, results in the caller's kind of frame."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.data.panel import Layout, Panel
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Frame = Any
 """A pandas, polars or arrow frame, the path of a file, or a panel."""
@@ -34,12 +37,12 @@ def read_on_step(frame: Frame, read: FrameReader, step: str) -> Panel:
     if not isinstance(frame, Panel):
         # Few rows can look like another step (a week of business days: days), which is no fault if the model's fits.
         try:
-            again = read(frame, freq=step)
+            reread = read(frame, freq=step)
         except InputError:
             pass
         else:
-            if len(again.values) <= len(panel.values):
-                return again
+            if len(reread.values) <= len(panel.values):
+                return reread
     rows = f"rows in {panel.step.words()}" if panel.step.unit == "int" else f"a row {panel.step.words()}"
     raise InputError(
         f"{panel.layout.source} has {rows} ({panel.step}), but the model was trained on "
@@ -77,6 +80,12 @@ def new_frame(columns: Mapping[str, Any]) -> Frame:
             for name, values in columns.items()
         }
     )
+
+
+def leaderboard_frame(standings: "Sequence[DataclassInstance]") -> Frame:
+    """A row for each member of a portfolio; its fields are the columns."""
+    rows = [asdict(standing) for standing in standings]
+    return new_frame({name: [row[name] for row in rows] for name in rows[0]})
 
 
 def file_layout(layout: Layout) -> Layout:

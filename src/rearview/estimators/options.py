@@ -7,18 +7,21 @@ torch, so that the command line can show its help without it.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from numbers import Integral
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rearview.core.errors import SettingsError
 from rearview.data.read_options import Combination, Decimal, Duplicates, Fill, Names, ReadOptions, Sentinels
 from rearview.data.step import Step
+
+if TYPE_CHECKING:
+    from rearview.train import Progress
 
 Attention = str | Mapping[str, object] | None
 
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """The network of an estimator and its training; what is left out is chosen from the data."""
+    """The network of an estimator and its training; anything you omit is chosen from the data."""
 
     model: str | None = None
     """A network (see `rearview list models`); default: chosen from the data."""
@@ -55,8 +58,19 @@ class NetworkSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EstimatorOptions:
+    """What every estimator can be given beside its spec; comes first among the bases of its options."""
+
+    progress: "Progress | bool | None" = None
+    """Receives the progress of training; True: a line on the terminal; default: none."""
+
+    def __post_init__(self) -> None:
+        """Leave the checks to the spec."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TextKeywords:
-    """How what a file says is read, as a caller writes it; `rearview.data.read_options` says what each means."""
+    """How the text of a file is interpreted; `rearview.data.read_options` documents each option."""
 
     sheet: str | None = None
     decimal: Decimal | None = None
@@ -71,7 +85,7 @@ class TextKeywords:
 
 @dataclass(frozen=True, kw_only=True)
 class TableKeywords(TextKeywords):
-    """How tables are read: which column is what, and how what they say is read."""
+    """How tables are read: the roles of columns, and how their text is interpreted."""
 
     id_col: Names | None = None
     time_col: str | None = None
@@ -81,7 +95,7 @@ class TableKeywords(TextKeywords):
     fill: Fill | None = None
 
     def read_options(self) -> ReadOptions:
-        """The options of reading among those given."""
+        """The options as one value for the readers."""
         names = {each.name for each in fields(self)} & ReadOptions.meanings().keys()
         given = {name: value for name in names - {"sentinels"} if (value := getattr(self, name)) is not None}
         return ReadOptions.of(**given, sentinels=self.sentinels)  # None is a value of its own: it keeps every cell

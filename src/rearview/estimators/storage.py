@@ -25,13 +25,12 @@ from rearview.train import History
 
 T = TypeVar("T")
 _KINDS: Mapping[str, object] = {
-    **dict.fromkeys(("name", "step"), str),
+    **dict.fromkeys(("name", "step", "model"), str),
     **dict.fromkeys(("ids", "columns", "notes"), Sequence[str]),
     **dict.fromkeys(("targets", "known", "period"), int),
-    **dict.fromkeys(("interrupted",), bool),
-    "seasons": Sequence[int],
-    "model": str,
     **dict.fromkeys(("windows", "cases"), Mapping[str, int]),
+    "interrupted": bool,
+    "seasons": Sequence[int],
     "calendar": str | None,
 }
 """The kinds of facts that fitted networks have."""
@@ -106,7 +105,7 @@ class Stored:
                 f"its plan looks back {plan.lookback.value!r} steps and its network {shape['lookback']!r}"
             )
         settings = plan.model_settings
-        asked = {"attention": spec.attention, **shape, **settings}
+        arguments = {"attention": spec.attention, **shape, **settings}
         weights = strip_prefix("network.", self.tensors)
         for part, tensor in weights.items():
             if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
@@ -114,11 +113,11 @@ class Stored:
         with keep_caller_state():
             if not 0 < shape["channels"] <= self.tensors["mean"].shape[-1]:
                 raise DamagedModel(f"it asks for {shape['channels']} channels and has statistics of others")
-            planned = outline(name, **asked)
+            planned = outline(name, **arguments)
             if planned is not None:
                 check_memory(planned, name, settings, copies=1)
                 _check_shapes(planned, weights)
-            network = models.create(name, **asked)
+            network = models.create(name, **arguments)
         network.load_state_dict(weights)
         return network.to(resolve_device(spec.device)).eval()
 
@@ -129,16 +128,8 @@ def _check_shapes(planned: Model, weights: Mapping[str, Tensor]) -> None:
     stored = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     for name in (*wanted, *stored):
         if wanted.get(name) != stored.get(name):
-            asked, there = (one.get(name, "nothing") for one in (wanted, stored))
-            raise DamagedModel(f"its facts ask for {asked} under {name}, its weights hold {there}")
-
-
-def save_model(
-    kind: Kind, folder: Path, fitted: FittedNetwork, facts: Facts, arrays: Mapping[str, NDArray[Any] | None]
-) -> None:
-    """Write what every fitted network has, and the facts and arrays of one kind; an array that is None is left out."""
-    shared, tensors = describe_network(fitted, arrays)
-    kind.save(folder, {**shared, **facts}, tensors)
+            expected, actual = (one.get(name, "nothing") for one in (wanted, stored))
+            raise DamagedModel(f"its facts ask for {expected} under {name}, its weights hold {actual}")
 
 
 def describe_network(

@@ -1,7 +1,7 @@
-"""A detection compared with labels: every measure under its own name, the inflated one beside what chance gets.
+"""Measures of a detection against labels.
 
 The point-adjusted F1 edits flags by labels (one hit within an anomaly counts for all of it), so that long anomalies
-make random flags look good; it is given because the field reports it, and `adjusted_f1_by_chance` tells its worth.
+make random flags look good; it is given because the field reports it, with `adjusted_f1_by_chance` for comparison.
 """
 
 from dataclasses import asdict, dataclass

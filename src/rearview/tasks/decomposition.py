@@ -10,7 +10,7 @@ Array = NDArray[np.float64]
 
 LEAST_SPAN = 7
 PASSES = 2
-"""Trend and seasons are found in turn: each pass clears the one of the other."""
+"""Passes in which trend and seasons are estimated in turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,8 @@ def pinball(y: Array, quantile_forecasts: dict[float, Array]) -> float:
 
 def coverage(y: Array, low: Array, high: Array, tolerance: Array | float = 0.0) -> float:
     """Share of observed values that fall within the interval, where there is one, or no further off than tolerated."""
-    held = (y >= low - tolerance) & (y <= high + tolerance)
-    return _mean(np.where(np.isnan(y) | np.isnan(low) | np.isnan(high), np.nan, held))
+    inside = (y >= low - tolerance) & (y <= high + tolerance)
+    return _mean(np.where(np.isnan(y) | np.isnan(low) | np.isnan(high), np.nan, inside))
 
 
 def naive_scale(history: Array, period: int, square: bool = False) -> Array:

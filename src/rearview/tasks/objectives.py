@@ -1,4 +1,4 @@
-"""The tasks: what is asked of a model, and how wrong its answer is.
+"""The tasks: the output that a model must give, and its loss.
 
 Losses are a sum over the observed cells and their number, so that batches pool without a bias.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TIE_BREAK = 1e-4
 """Weight of the cross-entropy between epochs with equally many errors; below the share of one case in thousands."""
 MOST_SURPRISED = 10.0
-"""The most that one case adds to the tie-break, so that a single sure mistake does not decide it."""
+"""The most that one case adds to the tie-break, so that a single confident error does not decide it."""
 Pooled = tuple[Float[Tensor, ""], Num[Tensor, ""]]
 
 
@@ -33,13 +33,13 @@ def sum_observed(cells: Tensor, observed: Tensor | None) -> Pooled:
 
 
 def add_penalty(model: nn.Module, total: Float[Tensor, ""], number: Num[Tensor, ""]) -> Pooled:
-    """A sum of losses with what the model itself wants small in the pass just made, such as DUET's idle experts.
+    """Add the model's own penalty of the last pass, such as DUET's for idle experts, to a sum of losses.
 
-    The penalty joins the mean as it is. In evaluation there is none, so weights are never selected by it.
+    The penalty is added to the mean unscaled. In evaluation there is none, so weights are never selected by it.
     """
-    ask = getattr(model, "penalty", None)
-    asked = ask() if callable(ask) else None
-    return (total, number) if asked is None else (total + asked * number, number)
+    compute = getattr(model, "penalty", None)
+    penalty = compute() if callable(compute) else None
+    return (total, number) if penalty is None else (total + penalty * number, number)
 
 
 def window_spread(batch: "Batch") -> Float[Tensor, "batch target 1"]:
@@ -128,8 +128,8 @@ class Detect:
 class Classify:
     """Cross-entropy; selected by the share of errors, and between equals by the cross-entropy.
 
-    A network that learns few cases by heart grows ever surer of its mistakes, so that its cross-entropy on others rises
-    long before its predictions get worse: the best weights are picked by what counts in the end.
+    A network that overfits few cases becomes ever more confident in its errors: its cross-entropy on others rises long
+    before its accuracy falls. So the best weights are selected by the share of errors.
     """
 
     def __init__(self, tie_break: float = TIE_BREAK) -> None:

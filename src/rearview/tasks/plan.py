@@ -1,6 +1,6 @@
 """Defaults chosen from the data's length, step and season, each with its reason.
 
-What the user sets stands; what is left open is chosen here, and every choice can be printed as a sentence.
+Settings of the user are kept; anything omitted is chosen here, with a reason that can be printed.
 """
 
 import math
@@ -188,7 +188,7 @@ def settings_names(model: str) -> set[str]:
 
 
 def without_normalising(known: set[str], reason: str) -> dict[str, Choice[object]]:
-    """Settings that leave windows as they are, for networks that would normalise them."""
+    """Settings that switch off the normalisation of windows, for networks that have it."""
     if "normalise" not in known:
         return {}
     affine = {"affine": Choice(False, "belongs to the normalisation that is off")} if "affine" in known else {}
@@ -196,7 +196,7 @@ def without_normalising(known: set[str], reason: str) -> dict[str, Choice[object
 
 
 def override(chosen: Choices, given: Mapping[str, object]) -> dict[str, Choice[object]]:
-    """Choices with what the user set in their place; one that was chosen by another's size goes by the size set."""
+    """Choices replaced by the user's settings; a size that follows another one follows the user's value of it."""
     merged = dict(chosen) | {name: Choice(value, GIVEN) for name, value in given.items()}
     for name, (by, reason, size) in FOLLOWING.items():
         value = given.get(by)

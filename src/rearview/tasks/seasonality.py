@@ -1,4 +1,4 @@
-"""Seasons that the data show, among those of the calendar and those of the data's own rhythm."""
+"""Seasons of the data: those of the calendar, or the period of the autocorrelation."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +10,7 @@ Array = NDArray[np.float64]
 LEAST_STRENGTH = 0.1
 """Share of the variance around the level that last season's profile must explain."""
 FEW = 0.75
-"""A season counts where a quarter of the series show it: models find out for themselves which ones."""
+"""Quantile over the series: a season counts where a quarter of them show it."""
 MOST_ROWS = 4_000
 MOST_SERIES = 40
 """Series and rows of each that are looked at; the profile of a season needs no more."""
@@ -23,26 +23,21 @@ def find_seasons(series: Sequence[Array], candidates: Iterable[int]) -> tuple[in
 
     A longer season counts where it explains what the shorter ones leave. Each must fit twice into half of the series.
     """
-    some = [_level(values[-MOST_ROWS:]) for values in _spread(series)]
-    found: list[int] = []
+    varied = [values for values in series if len(values) > 4 and np.ptp(values) > 0]
+    some = [_level(values[-MOST_ROWS:]) for values in varied[:: max(1, -(-len(varied) // MOST_SERIES))]]
+    seasons: list[int] = []
     for season in sorted({int(one) for one in candidates if one > 1}):
         if _strength(some, season) >= LEAST_STRENGTH:
-            found.append(season)
+            seasons.append(season)
             some = [values - _profile(values, season) if len(values) >= 2 * season else values for values in some]
-    if found:
-        return tuple(found)
+    if seasons:
+        return tuple(seasons)
     rhythm = _rhythm(some)
     return (rhythm,) if rhythm > 1 and _strength(some, rhythm) >= 2 * LEAST_STRENGTH else ()
 
 
-def _spread(series: Sequence[Array]) -> list[Array]:
-    """At most `MOST_SERIES` of the series, evenly spaced, without constant ones."""
-    varied = [values for values in series if len(values) > 4 and np.ptp(values) > 0]
-    return varied[:: max(1, -(-len(varied) // MOST_SERIES))]
-
-
 def _level(values: Array) -> Array:
-    """Values without their slow movement: a straight line through halves is taken off, and the scale made 1."""
+    """Values without their linear trend, divided by their standard deviation."""
     steps = np.linspace(-1, 1, len(values))
     slope, offset = np.polyfit(steps, values, 1)
     left = values - slope * steps - offset

@@ -99,9 +99,9 @@ def _fit(model: Name, past: Array, horizon: int, seasons: tuple[int, ...], level
         warnings.simplefilter("ignore")
         whole = cast(list[int], [int(level) if level == int(level) else level for level in levels])
         made = cast("models.AutoETS", makers[model]())
-        found: dict[str, NDArray[np.float64]] = made.forecast(y=past, h=horizon, level=whole or None)
-    sides = [found[f"{side}-{level}"] for level in whole for side in ("lo", "hi")]
-    return np.stack([found["mean"], *sides], axis=-1).astype(np.float64)
+        forecast: dict[str, NDArray[np.float64]] = made.forecast(y=past, h=horizon, level=whole or None)
+    sides = [forecast[f"{side}-{level}"] for level in whole for side in ("lo", "hi")]
+    return np.stack([forecast["mean"], *sides], axis=-1).astype(np.float64)
 
 
 def _share(

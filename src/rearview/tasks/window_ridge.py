@@ -107,17 +107,17 @@ def _fit(
     shared = _solve([early for early, _ in samples], [late for _, late in samples])
     if shared is None:
         return None
-    kept, pools = [shared], np.zeros(len(series), dtype=np.int64)
+    solutions, pools = [shared], np.zeros(len(series), dtype=np.int64)
     for number, (early, late) in enumerate(samples if own and 1 < len(series) == len(looked_at) else ()):
         if len(early) >= 2 * lookback and len(late) >= LEAST_WINDOWS:
             alone = _solve([early], [late])
             common = np.abs(late.ahead - late.past @ shared[0]).mean()
             if alone is not None and np.abs(alone[2]).mean() < common:
-                pools[number] = len(kept)
-                kept.append(alone)
+                pools[number] = len(solutions)
+                solutions.append(alone)
     ranks = np.arange(1, RANKS + 1) / (RANKS + 1)
-    coefficients = np.stack([one[1] for one in kept])
-    errors = np.stack([np.quantile(one[2], ranks, axis=0).T for one in kept])
+    coefficients = np.stack([one[1] for one in solutions])
+    errors = np.stack([np.quantile(one[2], ranks, axis=0).T for one in solutions])
     return Ridge(coefficients, errors, pools, season, about.shape[1])
 
 
@@ -132,8 +132,8 @@ def _cut(values: Array, lookback: int, horizon: int, season: int, most: int, abo
         past = values[ends[:, None] + np.arange(-lookback, 0)]
         centre, scale = _normal(past, season)
         ahead = (values[ends[:, None] + np.arange(horizon)] - centre) / scale
-        beside = np.broadcast_to(about, (len(past), len(about)))
-        rows = np.concatenate([(past - centre) / scale, beside], axis=1)
+        features = np.broadcast_to(about, (len(past), len(about)))
+        rows = np.concatenate([(past - centre) / scale, features], axis=1)
         parts.append(_Sample(rows, np.clip(ahead, -CLIP, CLIP)))
     return parts[0], parts[1]
 

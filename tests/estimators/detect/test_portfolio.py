@@ -29,7 +29,7 @@ from rearview.estimators.detect.portfolio.members import (
     find_centres,
     find_components,
 )
-from rearview.estimators.detect.portfolio.patches import cut, first_rows, lay, pad
+from rearview.estimators.detect.portfolio.patches import average_errors, cut_windows, first_rows, pad
 from rearview.estimators.detect.portfolio.portfolio import Portfolio
 from rearview.estimators.detect.segments import _step_out
 from rearview.estimators.detect.spec import DetectSpec
@@ -68,7 +68,7 @@ def same(windows: Tensor) -> Tensor:
 
 
 def cut_all(values: Tensor, window: int, *, centred: bool = False) -> Tensor:
-    return cut(pad(values, window), window, first_rows(len(values), window), centred=centred)
+    return cut_windows(pad(values, window), window, first_rows(len(values), window), centred=centred)
 
 
 def test_windows_are_cut_and_laid_back() -> None:
@@ -76,7 +76,7 @@ def test_windows_are_cut_and_laid_back() -> None:
     windows = cut_all(values, 5)
     assert windows.shape == (3, 10)  # they begin at rows 0, 4 and 6
     torch.testing.assert_close(windows[1], values[4:9].flatten())
-    torch.testing.assert_close(lay(values, 5, same), values)
+    torch.testing.assert_close(average_errors(values, 5, same), values)
 
 
 def test_a_series_to_learn_from_that_is_shorter_than_a_window_is_padded() -> None:
@@ -116,10 +116,10 @@ def test_long_series_are_judged_some_windows_at_a_time(monkeypatch: pytest.Monke
         seen.append(len(windows))
         return (windows - 0.5).square()
 
-    whole = lay(values, 10, judge, centred=True)
+    whole = average_errors(values, 10, judge, centred=True)
     assert seen == [len(first_rows(500, 10))]
     monkeypatch.setitem(AT_ONCE, "cpu", 4 * 10 * 3 * 7)
-    torch.testing.assert_close(lay(values, 10, judge, centred=True), whole)
+    torch.testing.assert_close(average_errors(values, 10, judge, centred=True), whole)
     assert max(seen[1:]) == 7
     assert sum(seen[1:]) == seen[0]
 

@@ -1,4 +1,4 @@
-"""The `classify` command as a person sees it in a terminal."""
+"""The terminal output of the `classify` command."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

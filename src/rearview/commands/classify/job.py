@@ -40,7 +40,7 @@ MOST_NAMED = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A classification as the command line asks for it."""
+    """A classification request of the command line."""
 
     train: str | None = None
     """The cases to train on; None where a saved classifier is used."""
@@ -58,7 +58,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Everything a finished run has to show."""
+    """The results of a finished run."""
 
     job: Job
     train: Cases | None
@@ -130,7 +130,7 @@ class Outcome:
     @property
     def verdict(self) -> str:
         """How good it is, beside always predicting the commonest class; or what was predicted, and how surely."""
-        teller = "The portfolio" if self.classifier.model == AUTO else self.classifier.model
+        subject = "The portfolio" if self.classifier.model == AUTO else self.classifier.model
         if not self.labelled:
             named = [f"{label} ({count:,})" for label, count in self.counts if count]
             listed = ", ".join([*named[:MOST_NAMED], *(["..."] if len(named) > MOST_NAMED else [])])
@@ -138,11 +138,11 @@ class Outcome:
             unsure = int((highest < UNSURE).sum())
             sure = f"less than {100 * UNSURE:.0f} % sure of {quantity(unsure, 'case')}"
             sure = sure if unsure else f"at least {math.floor(100 * highest.min())} % sure of every case"
-            return f"{teller} predicts {listed} for {quantity(len(self.test), 'case')}; it is {sure}."
+            return f"{subject} predicts {listed} for {quantity(len(self.test), 'case')}; it is {sure}."
         confusion, commonest = self.confusion, self.commonest
         right = round(confusion.accuracy * len(self.test))
         cases = quantity(len(self.test), "case" if self.train is None else "test case")
-        sentence = f"{teller} classifies {right:,} of {cases} correctly ({100 * confusion.accuracy:.1f} %)"
+        sentence = f"{subject} classifies {right:,} of {cases} correctly ({100 * confusion.accuracy:.1f} %)"
         if commonest is None:
             return f"{sentence}."
         sentence += f"; always predicting the commonest training class would get {100 * commonest:.1f} %."
@@ -166,14 +166,14 @@ def run(
             classifier = Classifier(**{**job.spec.to_dict(), **vars(job.columns)}, progress=progress)
             classifier.adopt(prepared.train(Session(checkpoint, job.resume, progress)))
         likelihoods = predict(classifier.fitted_, test)
-        strange = unknown_classes(test, classifier.classes_) if test.labels is not None else []
+        unknown = unknown_classes(test, classifier.classes_) if test.labels is not None else []
     return Outcome(
         job=job,
         train=train,
         test=test,
         classifier=classifier,
         probabilities=likelihoods.probabilities,
-        notes=(*_note_same_cases(job, train, test), *strange, *likelihoods.notes),
+        notes=(*_note_same_cases(job, train, test), *unknown, *likelihoods.notes),
         seconds=time.perf_counter() - started,
         warnings=tuple(warnings),
     )
@@ -182,7 +182,7 @@ def run(
 def read_pair(job: Job) -> tuple[Cases, Cases, Prepared | PreparedPortfolio]:
     """The cases to train and to test on, and what is to be trained; what can't be is refused."""
     assert job.train is not None
-    benchmark_sets.refuse(job.train, job.test)
+    benchmark_sets.refuse_set_names(job.train, job.test)
     resolve_device(job.spec.device)
     train = _read_cases(job.train, job)
     test = _read_cases(job.test, job, train.columns)
@@ -192,7 +192,7 @@ def read_pair(job: Job) -> tuple[Cases, Cases, Prepared | PreparedPortfolio]:
 
 def read_new(job: Job, model: Path) -> tuple[Classifier, Cases]:
     """A saved classifier and new cases as it reads them, with their classes where the file says them."""
-    benchmark_sets.refuse(job.test)
+    benchmark_sets.refuse_set_names(job.test)
     classifier = Classifier.load(model, device=job.spec.device)
     usual = vars(CaseColumns())
     classifier.set_params(**{name: value for name, value in vars(job.columns).items() if value != usual[name]})

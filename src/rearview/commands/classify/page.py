@@ -21,7 +21,7 @@ MOST_UNSURE = 10
 
 def summary(outcome: Outcome, command: str) -> ClassificationSummary:
     """The content of the page."""
-    fitted = outcome.classifier.fitted_
+    fitted, truth, right = outcome.classifier.fitted_, outcome.truth, outcome.predicted == outcome.truth
     return ClassificationSummary(
         title=f"Classification of {outcome.job.test}",
         verdict=outcome.verdict,
@@ -37,7 +37,12 @@ def summary(outcome: Outcome, command: str) -> ClassificationSummary:
         commonest=outcome.commonest,
         certainty=float(outcome.probabilities.max(axis=1).mean()),
         leaderboard=outcome.standings,
-        examples=tuple(_examples(outcome)),
+        examples=tuple(
+            example
+            for label in outcome.confusion.labels
+            for answered in (right, ~right)
+            for example in _surest(outcome, (truth == label) & answered)
+        ),
         confused=confused_cases(outcome),
     )
 
@@ -114,20 +119,9 @@ def _surest(outcome: Outcome, wanted: NDArray[np.bool_], count: int = EXAMPLES) 
     ]
 
 
-def _examples(outcome: Outcome) -> list[Example]:
-    """Of each class the cases predicted right and wrong with the greatest certainty."""
-    right, truth = outcome.predicted == outcome.truth, outcome.truth
-    return [
-        example
-        for label in outcome.confusion.labels
-        for answered in (right, ~right)
-        for example in _surest(outcome, (truth == label) & answered)
-    ]
-
-
 def prediction_summary(outcome: Outcome, command: str) -> PredictionSummary:
     """The content of the page of new cases, whose classes nobody knows."""
-    sure, said = outcome.probabilities.max(axis=1), np.array([str(label) for label in outcome.predicted])
+    sure, predicted = outcome.probabilities.max(axis=1), np.array([str(label) for label in outcome.predicted])
     return PredictionSummary(
         title=f"Classes of {outcome.job.test}",
         verdict=outcome.verdict,
@@ -139,12 +133,12 @@ def prediction_summary(outcome: Outcome, command: str) -> PredictionSummary:
         settings=_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings),
         classes=tuple(
-            PredictedClass(label, count, float(sure[said == label].mean()) if count else 0.0)
+            PredictedClass(label, count, float(sure[predicted == label].mean()) if count else 0.0)
             for label, count in outcome.counts
         ),
         unsure=tuple(_unsure_cases(outcome)),
         examples=tuple(
-            example for label, _ in outcome.counts for example in _surest(outcome, said == label, 2 * EXAMPLES)
+            example for label, _ in outcome.counts for example in _surest(outcome, predicted == label, 2 * EXAMPLES)
         ),
     )
 

@@ -1,4 +1,4 @@
-"""The `detect` command as a person sees it in a terminal."""
+"""The terminal output of the `detect` command."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -43,8 +43,8 @@ def detect_command(job: Job, out: Path, command: str, *, overwrite: bool = False
     console.print(f"\nthreshold = {calibration.threshold_elsewhere:.4g}  ({calibration.drawn})", style="dim")
     _print_segments(console, in_file_time(outcome))
     if outcome.assessment is not None:
-        judged = [(name, number_or_dash(value, ".3f"), meaning) for name, (value, meaning) in measures(outcome).items()]
-        print_table(console, "Against the labels", ("measure", "value", "what it is"), judged, right=("value",))
+        cells = [(name, number_or_dash(value, ".3f"), meaning) for name, (value, meaning) in measures(outcome).items()]
+        print_table(console, "Against the labels", ("measure", "value", "what it is"), cells, right=("value",))
     return print_end(console, outcome, out, written, {"anomalies": frames.segment_columns(in_file_time(outcome))})
 
 
@@ -52,13 +52,13 @@ def _preview(job: Job, out: Path, overwrite: bool) -> int:
     """Print what a job would do and write."""
     check_folder(out, "detect", inputs=(job.file, job.fit, job.model), overwrite=overwrite)
     rows = read_rows(job, print_dim(new_console()))
-    judged = f"judge {quantity(len(rows.panel.values), 'row')} of {quantity(len(rows.panel.columns), 'channel')}"
+    work = f"judge {quantity(len(rows.panel.values), 'row')} of {quantity(len(rows.panel.columns), 'channel')}"
     if rows.learned is None:
-        lines = [f"Plan: {judged} with the {rows.detector.fitted.name} of {job.model}."]
+        lines = [f"Plan: {work} with the {rows.detector.fitted.name} of {job.model}."]
     else:
         plan = prepare(rows.learned, rows.detector.spec).plan
         lines = [
-            f"Plan: learn from {quantity(len(rows.learned.values), 'row')} of {rows.learned.layout.source}, {judged}.",
+            f"Plan: learn from {quantity(len(rows.learned.values), 'row')} of {rows.learned.layout.source}, {work}.",
             *list_choices(*plan.sections().values()),
         ]
     facts = {"file": job.file, "rows": len(rows.panel.values), "channels": list(rows.panel.columns), "plan": lines}

@@ -25,16 +25,16 @@ MOST_TIMES = 1e4
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Everything a finished run has to show."""
+    """The results of a finished run."""
 
     job: Job
     detector: Detector
     detection: Detection
     labels: Labels | None
     assessment: Assessment | None
-    found: str
+    anomalies_text: str
     """How many anomalies there are, and which is the worst."""
-    judged: str
+    labels_text: str
     """What the labels say of them; empty where there are none."""
     notes: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -47,7 +47,7 @@ class Outcome:
     @property
     def verdict(self) -> str:
         """The result in a sentence or two; it counts segments, as the table and anomalies.csv do."""
-        return " ".join(filter(None, (self.found, self.judged)))
+        return " ".join(filter(None, (self.anomalies_text, self.labels_text)))
 
     @property
     def interrupted(self) -> bool:
@@ -71,24 +71,24 @@ def run(
             detector.adopt(prepared.train(Session(path, job.resume, progress)), learned)
             for finding in detector.fitted.findings:
                 say(finding.message)
-        outcome = judge(job, rows, started)
+        outcome = evaluate(job, rows, started)
     return replace(outcome, warnings=tuple(warnings))
 
 
-def judge(job: Job, rows: Rows, started: float) -> Outcome:
+def evaluate(job: Job, rows: Rows, started: float) -> Outcome:
     """Judge rows with a detector that is fitted, and the result by labels where there are some."""
     detector = rows.detector
     detection = detect(detector.fitted, rows.panel)
-    assessment, judged, about_labels = _compare(detection, rows.labels, detector.spec.lookback)
-    notes = (*rows.notes, *detector.fitted.notes, *detection.notes, *_about_channels(job.file, rows), *about_labels)
+    assessment, sentence, label_notes = _compare(detection, rows.labels, detector.spec.lookback)
+    notes = (*rows.notes, *detector.fitted.notes, *detection.notes, *_note_channels(job.file, rows), *label_notes)
     return Outcome(
         job=job,
         detector=detector,
         detection=detection,
         labels=rows.labels,
         assessment=assessment,
-        found=_count_anomalies(detection),
-        judged=judged,
+        anomalies_text=_count_anomalies(detection),
+        labels_text=sentence,
         notes=notes,
         findings=tuple(dict.fromkeys((*rows.panel.findings, *detector.findings))),
         fresh=rows.learned is not None,
@@ -124,12 +124,12 @@ def _height(score: float, threshold: float) -> str:
     return f"{times:,.{0 if times >= 100 else 1}f} times the threshold"
 
 
-def _judgement(assessment: Assessment, found: int, labelled: Hits) -> str:
+def _compare_with_labels(assessment: Assessment, anomalies: int, labelled: Hits) -> str:
     """The labelled segments against the labels, in a sentence."""
-    where = "found" if labelled.alarms == found else "found in labelled rows"
+    where = "found" if labelled.alarms == anomalies else "found in labelled rows"
     if not assessment.anomalous:
         if not labelled.alarms:
-            return f"The labels mark no anomaly{' either' if not found else ''}."
+            return f"The labels mark no anomaly{' either' if not anomalies else ''}."
         alarms = (
             f"the one {where} is a false alarm"
             if labelled.alarms == 1
@@ -166,17 +166,17 @@ def _compare(detection: Detection, labels: Labels | None, slack: int) -> tuple[A
     except InputError as problem:
         return None, "", [str(problem)]
     labelled = count_hits(labels == 1, detection.flags & ~np.isnan(labels), detection.stretches)
-    judged = _judgement(assessment, len(detection.segments), labelled)
+    sentence = _compare_with_labels(assessment, len(detection.segments), labelled)
     if not assessment.anomalous:
-        return assessment, judged, ["The labels mark no anomaly: recall, F1 and the areas do not exist."]
+        return assessment, sentence, ["The labels mark no anomaly: recall, F1 and the areas do not exist."]
     note = (
         f"The point-adjusted F1 of {assessment.adjusted_f1:.3f} is edited by the labels; as many flags thrown at "
         f"random get {assessment.adjusted_f1_by_chance:.3f}."
     )
-    return assessment, judged, [note]
+    return assessment, sentence, [note]
 
 
-def _about_channels(file: str, rows: Rows) -> list[str]:
+def _note_channels(file: str, rows: Rows) -> list[str]:
     """Notes on channels that look like labels, and on those without any value in the rows judged."""
     panel = rows.panel
     notes = [
@@ -185,11 +185,11 @@ def _about_channels(file: str, rows: Rows) -> list[str]:
         for name in panel.columns
         if rows.labels is None and name.casefold() in LABEL_NAMES and _is_binary(panel, name)
     ]
-    blind = panel.empty_names
-    if blind:
+    empty = panel.empty_names
+    if empty:
         notes.append(
-            f"{file} has no value of {', '.join(map(repr, blind))}: its scores rest on "
-            f"{len(panel.columns) - len(blind)} of {quantity(len(panel.columns), 'channel')}."
+            f"{file} has no value of {', '.join(map(repr, empty))}: its scores rest on "
+            f"{len(panel.columns) - len(empty)} of {quantity(len(panel.columns), 'channel')}."
         )
     return notes
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rearview.commands.detect.job import judge
+from rearview.commands.detect.job import evaluate
 from rearview.commands.detect.page import entity_view, summary
 from rearview.commands.detect.rows import Job, Rows
 from rearview.commands.page_data import check_drawn
@@ -48,5 +48,5 @@ def report(detector: Detector, path: Path | str, frame: Frame, labels: object) -
     """Write the page (see `Detector.report`)."""
     started = time.perf_counter()
     panel, truth = detector.read_judged(frame, labels)
-    outcome = judge(Job(file=panel.layout.source), Rows(detector, panel, truth, None), started)
+    outcome = evaluate(Job(file=panel.layout.source), Rows(detector, panel, truth, None), started)
     return write(Path(path), summary(outcome, f"{detector.origin}.report({str(path)!r}, frame)"))

@@ -39,8 +39,8 @@ def summary(outcome: Outcome, command: str) -> DetectionSummary:
     history = network.history
     return DetectionSummary(
         title=f"Anomalies in {outcome.job.file}",
-        outlook=outcome.found if outcome.judged else "",
-        verdict=outcome.judged or outcome.found,
+        outlook=outcome.anomalies_text if outcome.labels_text else "",
+        verdict=outcome.labels_text or outcome.anomalies_text,
         command=command,
         device=page_data.describe_device(fitted.device),
         seconds=outcome.seconds,
@@ -63,11 +63,11 @@ def measures(outcome: Outcome) -> dict[str, tuple[float, str]]:
     assessment = outcome.assessment
     if assessment is None:
         return {}
-    found = {name: (float(getattr(assessment, key)), meaning) for key, (name, meaning) in MEASURES.items()}
+    values = {name: (float(getattr(assessment, key)), meaning) for key, (name, meaning) in MEASURES.items()}
     per, share = _rate(outcome)
     alarms = {f"False alarms {per}": (assessment.false_alarms * share, "anomalies found that hit no marked row")}
     first = ("VUS-PR", "AUC-PR", "Event recall")
-    return {**{name: found[name] for name in first}, **alarms, **found}
+    return {**{name: values[name] for name in first}, **alarms, **values}
 
 
 def _rate(outcome: Outcome) -> tuple[str, float]:

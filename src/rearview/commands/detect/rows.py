@@ -14,7 +14,7 @@ from rearview.data.datasets.labelled_arrays import LabelledArrays
 from rearview.data.io.files import column_names, select_present
 from rearview.data.panel import Panel
 from rearview.data.read_options import names_in
-from rearview.estimators.detect.detector import Detector, Labels, no_labels, select_channels
+from rearview.estimators.detect.detector import Detector, Labels, missing_labels_error, select_channels
 from rearview.estimators.detect.spec import DetectorOptions
 from rearview.estimators.options import TableKeywords
 from rearview.tasks.thresholds import Rule
@@ -33,7 +33,7 @@ LEARNED_FROM_ITSELF = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A detection as the command line asks for it."""
+    """A detection request of the command line."""
 
     file: str
     fit: str | None = None
@@ -68,7 +68,7 @@ def read_rows(job: Job, say: Callable[[str], None]) -> Rows:
     """
     if job.model is not None and job.fit is not None:
         raise UsageError("--fit trains a detector and --model brings one; give one of the two.")
-    benchmark_sets.refuse(job.file, job.fit)
+    benchmark_sets.refuse_set_names(job.file, job.fit)
     if job.model is not None:
         detector = Detector.load(job.model, device=job.options.device)
         detector.reading = detector.reading.override(job.options.read_options())
@@ -90,7 +90,7 @@ def read_rows(job: Job, say: Callable[[str], None]) -> Rows:
         for finding in panel.findings:
             say(finding.message)
         learned = panel if other is None else _same_channels(job, other, panel)
-        notes = _about_marks(job, marks)
+        notes = _note_marked_rows(job, marks)
     if not _same_values(learned, panel):
         return Rows(detector, panel, labels, learned, notes)
     return Rows(_new_detector(job, itself=True), panel, labels, learned, (LEARNED_FROM_ITSELF, *notes))
@@ -103,7 +103,7 @@ def _same_values(one: Panel, other: Panel) -> bool:
     return one is other or all(np.array_equal(a, b) for a, b in parts)
 
 
-def _about_marks(job: Job, marks: Labels | None) -> tuple[str, ...]:
+def _note_marked_rows(job: Job, marks: Labels | None) -> tuple[str, ...]:
     """A sentence where labels mark rows of the file to learn from."""
     count = 0 if marks is None else int(np.sum(marks == 1))
     if not count:
@@ -115,22 +115,22 @@ def _about_marks(job: Job, marks: Labels | None) -> tuple[str, ...]:
 
 
 def _new_detector(job: Job, *, itself: bool = False) -> Detector:
-    """A detector as asked for; `itself`: it learns from the rows that it judges.
+    """A new detector; `itself`: it learns from the rows that it judges.
 
-    An option of one threshold asks for that threshold; beside another threshold it is refused, not passed over.
+    An option of one threshold rule selects that rule; with another rule it is refused, not ignored.
     """
-    asked = job.options.threshold if "threshold" in job.given else None
+    threshold = job.options.threshold if "threshold" in job.given else None
     belongs = {name: rule for name, rule in RULE_OF.items() if name in job.given}
-    if asked is None and len(set(belongs.values())) == 1:
-        asked = next(iter(belongs.values()))
+    if threshold is None and len(set(belongs.values())) == 1:
+        threshold = next(iter(belongs.values()))
     for name, rule in belongs.items():
-        if rule != asked:
-            other = f"the threshold is {asked}" if asked is not None else "the threshold is drawn in one way"
+        if rule != threshold:
+            other = f"the threshold is {threshold}" if threshold is not None else "the threshold is drawn in one way"
             raise UsageError(f"--{name} belongs to --threshold {rule}, but {other}; leave one of the two out.")
-    if asked is None:
+    if threshold is None:
         # A quantile of rows that hold anomalies would flag as many of them.
-        asked = "robust" if itself else job.options.threshold
-    return Detector(**vars(replace(job.options, threshold=asked, label_col=job.labels)))
+        threshold = "robust" if itself else job.options.threshold
+    return Detector(**vars(replace(job.options, threshold=threshold, label_col=job.labels)))
 
 
 def _read_arrays(job: Job) -> LabelledArrays:
@@ -158,7 +158,7 @@ def _check_labels(job: Job, detector: Detector, panel: Panel, labels: Labels | N
         )
     if job.labels is not None and labels is None:
         others = [name for name in column_names(job.file) if name != job.labels]
-        raise InputError(f"{no_labels(job.file, panel, job.labels)}{_label_hint(others)}")
+        raise InputError(f"{missing_labels_error(job.file, panel, job.labels)}{_label_hint(others)}")
     if labels is not None and np.isnan(labels).all():
         raise InputError(
             f"{job.file}: the label column {job.labels!r} is empty; fill it with 1 (anomaly) and 0 (ordinary), or "

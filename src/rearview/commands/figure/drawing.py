@@ -13,7 +13,7 @@ from rearview.report.results.study import Figure, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureOptions:
-    """What a user may change of a figure."""
+    """The options of a figure."""
 
     dataset: str | None = None
     """Another data set than the paper's."""
@@ -36,7 +36,7 @@ class FigureOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Drawing:
-    """Everything that is drawn in the place of a paper's figure."""
+    """The content drawn for a figure of a paper."""
 
     verdict: str
     """What it shows, in a sentence or two."""

@@ -11,6 +11,7 @@ from rearview.attention.contract import Site
 from rearview.attention.rbca.layer import Decay, Settings
 from rearview.bench.runs.request import spell
 from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, draw_figure, tabulate
+from rearview.commands.page_data import space_evenly
 from rearview.core.settings import settings_from
 from rearview.data.datasets import catalogue
 from rearview.report.common import text
@@ -92,7 +93,7 @@ def draw_correlation(declared: FigureSpec, options: FigureOptions) -> Drawing:
         dataset = catalogue.get(name)
         panel = catalogue.load(dataset, options.data_dir)
         curves = correlate(panel.values.astype(np.float64), min(int(declared["separation"]), len(panel.values) // 2))
-        shown = np.unique(np.linspace(0, len(curves) - 1, min(len(curves), MOST_LINES)).round().astype(int))
+        shown = space_evenly(len(curves), MOST_LINES)
         x = np.arange(curves.shape[1], dtype=np.float64)
         lines = [Series(str(panel.columns[at]), x, curves[at]) for at in shown.tolist()]
         views.append(View(dataset.name, tuple(lines)))

@@ -85,8 +85,8 @@ def _gate_errors(declared: FigureSpec, rows: Sequence[Row]) -> dict[str, tuple[E
         for cell in catalogue.get("mica", table).cells:
             if cell.mechanism == "mica":
                 own, plain = (find_rows(one, rows) for one in (cell, replace(cell, attention=SOFTMAX)))
-                for errors, name, found in ((0, _gate_name(cell.numbers[0]), own), (1, cell.model, plain)):
-                    if values := [row.original_mae for row in found if isinstance(row, Row)]:
+                for errors, name, matches in ((0, _gate_name(cell.numbers[0]), own), (1, cell.model, plain)):
+                    if values := [row.original_mae for row in matches if isinstance(row, Row)]:
                         made[OURS][errors][name][cell.dataset] = float(np.mean(values))
     return {source: errors for source, errors in made.items() if _gains(errors)}
 
@@ -117,8 +117,8 @@ def draw_ranks(declared: FigureSpec, options: FigureOptions) -> Drawing:
         if number.metric == "mae" and number.value and number.backbone not in declared["without"]:
             printed[_arm_name(number)][number.dataset] = number.value
     for cell in catalogue.get("mica", declared["errors"]).cells:
-        found = [] if cell.numbers[0].backbone in declared["without"] else find_rows(cell, rows)
-        if values := [row.original_mae for row in found if isinstance(row, Row)]:
+        matches = [] if cell.numbers[0].backbone in declared["without"] else find_rows(cell, rows)
+        if values := [row.original_mae for row in matches if isinstance(row, Row)]:
             ours[_arm_name(cell.numbers[0])][cell.dataset] = float(np.mean(values))
     tables = declared["costs"]
     compared = (one for table in tables for one in costs.compare(costs.cells("mica", table), ()))

@@ -21,6 +21,7 @@ from rearview.bench.runs.request import Request, spell
 from rearview.bench.synthetic.components import read_attention, silence
 from rearview.commands.console import say
 from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, draw_figure, tabulate
+from rearview.commands.page_data import space_evenly
 from rearview.core.errors import SettingsError
 from rearview.data.windows import Batch
 from rearview.estimators.base import Session, resolve_device
@@ -93,8 +94,7 @@ def train_arms(declared: FigureSpec, options: FigureOptions) -> list[TrainedArm]
 
 def _spread(windows: Tensor, count: int = MOST_WINDOWS) -> Tensor:
     """At most so many of the windows, from the first to the last."""
-    places = np.unique(np.linspace(0, len(windows) - 1, min(count, len(windows))).round().astype(int))
-    return windows[torch.from_numpy(places)]
+    return windows[torch.from_numpy(space_evenly(len(windows), count))]
 
 
 def draw_maps(declared: FigureSpec, options: FigureOptions) -> Drawing:
@@ -315,23 +315,23 @@ def draw_paths(declared: FigureSpec, options: FigureOptions) -> Drawing:
     batch = arm.windows(WINDOWS)
     arrays = read_attention(trial.network, batch, paths)
     std = trial.parts.scaler.std[0, : trial.source.targets]
-    rows, lost = [["every path", f"{arm.mse:.4f}", "", "100.0 %"]], {}
+    rows, ratios = [["every path", f"{arm.mse:.4f}", "", "100.0 %"]], {}
     shares = arrays["by_age"].sum(1) / arrays["by_age"].sum()
     for path, share in zip(paths, shares.tolist(), strict=True):
         with silence(trial.network, path):
             without = measurement.errors(
                 trial.network, trial.task, trial.source, trial.tested, std, batch=trial.batch
             ).mse
-        lost[path] = without / arm.mse
-        rows.append([f"without {path}", f"{without:.4f}", text.change(100 * (lost[path] - 1)), text.percent(share)])
+        ratios[path] = without / arm.mse
+        rows.append([f"without {path}", f"{without:.4f}", text.change(100 * (ratios[path] - 1)), text.percent(share)])
     ages = np.arange(arrays["by_age"].shape[1], dtype=np.float64)
     by_age = View("", tuple(Series(path, ages, arrays["by_age"][n]) for n, path in enumerate(paths)))
-    past, future, said = (arrays[name].astype(np.float64) for name in ("past", "future", "said"))
+    past, future, predicted = (arrays[name].astype(np.float64) for name in ("past", "future", "said"))
     ahead = len(past) + np.arange(len(future), dtype=np.float64)
     forecast = (
         Series("past", np.arange(len(past), dtype=np.float64), past),
         Series("future", ahead, future),
-        Series("forecast", ahead, said),
+        Series("forecast", ahead, predicted),
     )
     figures = (
         draw_figure("paths_by_age", [by_age]),
@@ -339,18 +339,18 @@ def draw_paths(declared: FigureSpec, options: FigureOptions) -> Drawing:
     )
     peak = {path: int(arrays["by_age"][n, 1:].argmax()) + 1 for n, path in enumerate(paths)}
     listed = ", ".join(f"{path} at {age}" for path, age in peak.items())
-    verdict = f"{describe_loss(lost)} Beyond the step itself, each path looks hardest at an age of: {listed}."
+    verdict = f"{describe_loss(ratios)} Beyond the step itself, each path looks hardest at an age of: {listed}."
     heads = ["paths", "test MSE", "change", "share of weight"]
     note = "A path is silenced in the trained network; networks trained without it are tables 3 and 6."
     return _make_drawing(arms, verdict, heads, rows, figures, note)
 
 
-def describe_loss(lost: Mapping[str, float]) -> str:
+def describe_loss(ratios: Mapping[str, float]) -> str:
     """The path that is missed most, by how many times as large the error is without each; or that none is."""
-    most = max(lost, key=lambda path: lost[path])
-    if lost[most] < MISSED:
-        return f"No path is missed (without {most} the test error changes by {text.change(100 * (lost[most] - 1))})."
-    return f"The forecast rests most on {most}: without it the test error is {lost[most]:.2f} times as large."
+    most = max(ratios, key=lambda path: ratios[path])
+    if ratios[most] < MISSED:
+        return f"No path is missed (without {most} the test error changes by {text.change(100 * (ratios[most] - 1))})."
+    return f"The forecast rests most on {most}: without it the test error is {ratios[most]:.2f} times as large."
 
 
 def _make_drawing(

@@ -1,8 +1,8 @@
 """Attention maps of a run's networks, made small enough for its page.
 
-A page has room for a few windows, a few maps of each and a few dozen cells a side. Neighbours in time are joined (what
-they look at is averaged, what is looked at in them is added up, so that rows keep their sum); heads beyond the room are
-told by their mean and those most unlike it.
+A page has room for a few windows, a few maps of each and a few dozen cells a side. Neighbouring tokens are joined
+(queries are averaged and keys are summed, so that rows keep their sum); of too many heads the maps show the mean and
+those that differ most from it.
 """
 
 import re
@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.attention.contract import Attention
+from rearview.commands.page_data import space_evenly
 from rearview.data.panel import Panel
 from rearview.estimators.auto.ensemble import Ensemble, find_attention, has_attention
 from rearview.estimators.forecast.attention_maps import AttentionMaps, Labels, Weights
 from rearview.estimators.forecast.forecaster import Forecaster
 from rearview.models.contract import Model
-from rearview.report.forecast.views import AgeCurve, Look, Names, WeightMap
+from rearview.report.forecast.views import AgeCurve, AttentionView, Names, WeightMap
 
 VIEWS = 4
 """Windows of a network that a reader can choose from."""
@@ -28,7 +29,7 @@ SIDE = 64
 MOST_WEIGHTS = 1 << 27
 """Weights of all layers that are worked out for a page: half a gigabyte of float32."""
 LEAST_FOCUS = 0.01
-"""Share of the entropy of an even look by which a layer's must fall short to show anything."""
+"""Share of the entropy of uniform attention by which that of a layer must be lower for its maps to be drawn."""
 PARTS = 3
 """Operators of a layer that add up, at most: those of caps."""
 
@@ -67,9 +68,9 @@ class Axis:
         """Where each run of joined tokens begins, as few of them joined as the page's room asks for."""
         runs = list(pairwise([*self.runs(), len(self.columns)]))
         size = 1
-        while len(found := [at for a, b in runs for at in range(a, b, size)]) > SIDE and size < len(self.columns):
+        while len(starts := [at for a, b in runs for at in range(a, b, size)]) > SIDE and size < len(self.columns):
             size += 1
-        return found
+        return starts
 
     def select(self, blocks: list[int]) -> Names:
         """The names of the cells that fit: those of the tokens that the blocks begin with."""
@@ -100,7 +101,7 @@ class Layer:
                 yield self._map(f"head {head + 1}", self.weights[head])
 
     def focus(self) -> float:
-        """How far it is from looking everywhere alike: 0, to looking at one token: 1."""
+        """From 0 (uniform attention) to 1 (attention to one token)."""
         weights = np.abs(self.weights.mean(0, dtype=np.float64))
         seen = (weights > 0).sum(1)
         shares = weights / np.maximum(weights.sum(1, keepdims=True), 1e-300)
@@ -109,7 +110,7 @@ class Layer:
         return float((1 - entropy[rows] / np.log(seen[rows])).mean()) if rows.any() else 0.0
 
     def say(self) -> str:
-        """What it looks at most, in a sentence."""
+        """A sentence on what has the most attention."""
         weights = np.abs(self.weights.mean(0, dtype=np.float64))
         even = max(float(weights[weights > 0].mean()) if weights.any() else 1.0, 1e-300)
         curve = self.ages()
@@ -153,10 +154,10 @@ class Layer:
 
 def attention_views(
     name: str, forecaster: Forecaster, panel: Panel, future: str | None
-) -> tuple[tuple[Look, ...], tuple[str, ...]]:
+) -> tuple[tuple[AttentionView, ...], tuple[str, ...]]:
     """(attention maps of a network, sentences on what can't be shown); nothing for a network without attention.
 
-    A page without this part is better than no page: whatever goes wrong is told, not raised.
+    Errors become sentences: a page without attention maps is better than no page.
     """
     if isinstance(forecaster.fitted, Ensemble) and not has_attention(forecaster.fitted):
         return (), ()
@@ -181,7 +182,7 @@ def weight_count(network: Model, windows: int) -> int:
     return windows * heads * parts
 
 
-def _views(model: str, maps: AttentionMaps, panel: Panel) -> tuple[Look, ...]:
+def _views(model: str, maps: AttentionMaps, panel: Panel) -> tuple[AttentionView, ...]:
     groups = next(iter(maps.labels.values())).groups  # what is kept apart, which is the same in all layers
     places = [(series, group) for series in range(len(maps.series)) for group in range(len(groups))]
     count = panel.series * len(groups)
@@ -192,33 +193,33 @@ def _views(model: str, maps: AttentionMaps, panel: Panel) -> tuple[Look, ...]:
     for series, group in places[:VIEWS]:
         parts = [maps.series[series]] if named else []
         parts += [groups[group]] if len(groups) > 1 or not named else []
-        looks.append(_look(maps, (series, group), model, ", ".join(parts), fewer))
+        looks.append(_view_window(maps, (series, group), model, ", ".join(parts), fewer))
     return tuple(looks)
 
 
-def _look(maps: AttentionMaps, place: tuple[int, int], model: str, name: str, fewer: str) -> Look:
+def _view_window(maps: AttentionMaps, place: tuple[int, int], model: str, name: str, fewer: str) -> AttentionView:
     """The maps of one window (series, group), weight by age, what is seen, and notes on tokens and what is left out."""
     every = [layer for each, weights in maps.items() for layer in _layers(each, weights, maps.labels[each], *place)]
-    kept = [every[at] for at in np.unique(np.linspace(0, len(every) - 1, min(len(every), MAPS)).round().astype(int))]
-    room = MAPS // len(kept)
-    notes = [f"There are maps of {len(kept)} of {len(every)} layers."] if len(kept) < len(every) else []
-    curves = tuple(curve for layer in kept if (curve := layer.ages()) is not None)
-    shown = tuple(one for layer in kept for one in layer.maps(room))
-    sharpest = max(kept, key=Layer.focus)
+    layers = [every[at] for at in space_evenly(len(every), MAPS)]
+    room = MAPS // len(layers)
+    notes = [f"There are maps of {len(layers)} of {len(every)} layers."] if len(layers) < len(every) else []
+    curves = tuple(curve for layer in layers if (curve := layer.ages()) is not None)
+    shown = tuple(one for layer in layers for one in layer.maps(room))
+    sharpest = max(layers, key=Layer.focus)
     finding = sharpest.say() if sharpest.focus() >= LEAST_FOCUS else ""
-    about = " ".join(filter(None, [*notes, *_about(kept, room), fewer]))
-    return Look(model, name, about, shown, curves, finding)
+    about = " ".join(filter(None, [*notes, *_about(layers, room), fewer]))
+    return AttentionView(model, name, about, shown, curves, finding)
 
 
-def _about(kept: list[Layer], room: int) -> Iterator[str]:
+def _about(layers: list[Layer], room: int) -> Iterator[str]:
     """Notes on the names of tokens, and on heads, tokens and columns that are joined or left out."""
-    if any(layer.keys.starts is not None for layer in kept):
+    if any(layer.keys.starts is not None for layer in layers):
         yield "A token is named by its first step."
-    heads = len(kept[0].weights)
+    heads = len(layers[0].weights)
     if heads > room:
         few = "head" if room == 2 else f"{room - 1} heads"
         yield f"Of {heads} heads the maps show the mean{f' and the {few} most unlike it' if room > 1 else ''}."
-    axes = [axis for layer in kept for axis in (layer.queries, layer.keys)]
+    axes = [axis for layer in layers for axis in (layer.queries, layer.keys)]
     joined = max(max(np.diff([*axis.blocks(), len(axis.names)])) for axis in axes)
     if joined > 1:
         yield f"A cell joins up to {joined} tokens that follow one another."

@@ -1,4 +1,4 @@
-"""What a series is made of, as its page draws it: trend, seasons, the effects of known inputs, and these inputs."""
+"""The components of a series for its page: trend, seasons, effects of known inputs, and these inputs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rearview.commands.forecast.job import FinalForecast
 from rearview.commands.forecast.outlook import round_to
+from rearview.commands.page_data import space_evenly
 from rearview.core.grouping import group_by
 from rearview.core.wording import plural
 from rearview.data.holidays import ANY, NAMED
@@ -58,8 +59,8 @@ def compare_inputs(panel: Panel, final: FinalForecast, known: Array | None) -> d
     for origin, places in list(group_inputs(panel).items())[:MOST_INPUTS]:
         without = known.copy()
         without[:, places] = np.stack(usual)[:, places, None]
-        again = forecaster.fitted.predict(forecaster.tail, final_windows(forecaster.tail), (), without)
-        added[origin] = final.forecasts.mean - again.mean
+        forecasts = forecaster.fitted.predict(forecaster.tail, final_windows(forecaster.tail), (), without)
+        added[origin] = final.forecasts.mean - forecasts.mean
     return added
 
 
@@ -86,8 +87,11 @@ def components(
         first = len(panel.columns) - panel.known
         past = [panel.original_column(slice(begin, end), series, first + one) for one in range(panel.known)]
         cells = np.concatenate([np.stack(past), known[series]], axis=1)
-        shifts = _effects(effects, panel.ids[series], target, cells)
-        factor = bool(effects.factor[effects.ids.index(panel.ids[series]), target])
+        number = effects.ids.index(panel.ids[series])
+        low, high, centre = (bound[number][:, None] for bound in (effects.low, effects.high, effects.centre))
+        weights, factor = effects.coefficients[number, target], bool(effects.factor[number, target])
+        # [input, row]: what each input adds, on the scale of the effects.
+        shifts = weights[:, None] * (np.clip(np.nan_to_num(cells), low, high) - centre)
         total = np.clip(shifts.sum(0), -MOST_LOG, MOST_LOG) if factor else shifts.sum(0)
         line = line * np.exp(-total) if factor else line - total
     parts = decompose(line, seasons)
@@ -98,10 +102,9 @@ def components(
     drawn = [_trend(parts, stamps, end - begin)]
     shown = {season: profile for season, profile in parts.profiles.items() if np.ptp(profile) > SHOWN * spread}
     drawn += [_season(profile, season, stamps, panel) for season, profile in shown.items()]
-    if shifts is not None and effects is not None:
+    if shifts is not None:
         horizon = final.forecasts.mean.shape[-1]
         count = (len(inputs[0].past) if inputs else 0) + horizon
-        weights = effects.coefficients[effects.ids.index(panel.ids[series]), target]
         for origin, places in group_inputs(panel).items():
             moved = shifts[places].sum(axis=0)
             effect = (parts.trend * np.expm1(np.clip(moved, -MOST_LOG, MOST_LOG)) if factor else moved)[-count:]
@@ -132,16 +135,9 @@ def find_effects(fitted: Predictor) -> Effects | None:
     return None
 
 
-def _effects(effects: Effects, name: str, target: int, inputs: Array) -> Array:
-    """[input, row]: what each input adds, on the scale of the effects."""
-    s = effects.ids.index(name)
-    low, high, centre = (bound[s][:, None] for bound in (effects.low, effects.high, effects.centre))
-    return np.asarray(effects.coefficients[s, target][:, None] * (np.clip(np.nan_to_num(inputs), low, high) - centre))
-
-
 def _trend(parts: Decomposition, stamps: NDArray[np.generic], border: int) -> Component:
     trend = parts.trend
-    kept = np.unique(np.linspace(0, len(trend) - 1, min(len(trend), TREND_POINTS)).round().astype(int))
+    kept = space_evenly(len(trend), TREND_POINTS)
     width = max(float(np.ptp(trend)), abs(float(trend[border - 1])) / 100)
     start, now, last = (round_to(float(trend[row]), width) for row in (0, border - 1, -1))
     return Component("Trend", f"From {start} at first to {now} now, and {last} at the end of the forecast.",
@@ -230,8 +226,8 @@ def _by_name(origin: str, names: Sequence[str], weights: Array, factor: bool) ->
     width = max(float(np.abs(values).max()), 1e-12)
     unit = " %" if factor else ""
     ends = [ordered[0], ordered[-1]] if len(ordered) > 1 else ordered
-    said = [f"{name} {'+' if sizes[name] > 0 else ''}{round_to(sizes[name], width)}{unit}" for name in ends]
-    sentence = f"{', '.join(said)}.".replace("-", "−")
+    parts = [f"{name} {'+' if sizes[name] > 0 else ''}{round_to(sizes[name], width)}{unit}" for name in ends]
+    sentence = f"{', '.join(parts)}.".replace("-", "−")
     if ANY in names:
         usual = 100 * math.expm1(shared) if factor else shared
         others = f"{'+' if usual > 0 else ''}{round_to(usual, width)}{unit}".replace("-", "−")

@@ -1,4 +1,4 @@
-"""The `forecast` command as a person sees it in a terminal."""
+"""The terminal output of the `forecast` command."""
 
 import math
 import time
@@ -18,10 +18,11 @@ from rearview.commands.console import (
     progress_stream,
 )
 from rearview.commands.forecast.files import forecast_columns, write
-from rearview.commands.forecast.job import Job, Listener, Outcome, plan, run
+from rearview.commands.forecast.job import Job, Outcome, plan, run
 from rearview.commands.run_files import describe_replaced
 from rearview.core.output_folder import OutputFolder, check_folder
 from rearview.core.wording import quantity
+from rearview.estimators.auto.schedule import Listener
 from rearview.estimators.forecast.prediction import Fitted
 from rearview.tasks.plan import Choice
 from rearview.train import JobLine

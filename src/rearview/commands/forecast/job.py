@@ -1,7 +1,7 @@
 """From a file to a forecast: read, backtest beside naive baselines, train on everything, forecast."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rearview import models
 from rearview.commands.console import list_choices
 from rearview.commands.forecast.input_use import list_inputs
-from rearview.commands.forecast.verdict import Scored, verdict
+from rearview.commands.forecast.verdict import ScoredModel, verdict
 from rearview.core.errors import SettingsError, collect_warnings, did_you_mean
 from rearview.core.wording import listing, quantity
 from rearview.data.infer.categories import name_origin
@@ -29,6 +29,7 @@ from rearview.estimators.auto import schedule
 from rearview.estimators.auto.deadline import forecast_in_time
 from rearview.estimators.auto.ensemble import Ensemble, Standing, trim_levels
 from rearview.estimators.auto.portfolio import panel_seasons
+from rearview.estimators.auto.schedule import Listener
 from rearview.estimators.auto.usage import list_used_inputs
 from rearview.estimators.base import Session, fingerprint, resolve_device
 from rearview.estimators.forecast.as_of import AsOf
@@ -39,13 +40,12 @@ from rearview.estimators.forecast.known_inputs import read_known
 from rearview.estimators.forecast.prediction import Fitted, check_finite, variables
 from rearview.estimators.forecast.predictor import Forecasts, Predictor
 from rearview.estimators.forecast.spec import ALONE, AUTO, ForecastSpec, Intervals
-from rearview.estimators.forecast.zero_shot import Pretrained, is_meant
+from rearview.estimators.forecast.zero_shot import Pretrained, uses_shipped_weights
 from rearview.estimators.frames import Frame
 from rearview.estimators.options import check_whole
 from rearview.report.forecast.views import InputUse
 from rearview.tasks import plan as planning
 from rearview.tasks.plan import Choice
-from rearview.train import Progress
 
 BASELINES = ("seasonal_naive", "dlinear")
 MOST_WINDOWS = 5
@@ -53,20 +53,9 @@ PORTFOLIOS = (AUTO, *ALONE)
 """What is fitted as a portfolio, or as one of its members alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Who hears how a job goes."""
-
-    progress: Progress | None = None
-    say: Callable[[str], None] = lambda _: None
-    """Receives what is to be printed."""
-    stage: Callable[[str, Sequence[str]], None] = lambda doing, left: None
-    """Receives what runs at the moment and what is left."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A forecast as the command line asks for it."""
+    """A forecast request of the command line."""
 
     file: str
     spec: ForecastSpec
@@ -140,7 +129,7 @@ class ModelResult:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Everything a finished run has to show."""
+    """The results of a finished run."""
 
     job: Job
     panel: Panel
@@ -191,7 +180,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class JobPlan:
     """A job whose data are read and whose models are chosen, before anything is trained."""
 
     whole: Panel
@@ -230,7 +219,7 @@ def run(job: Job, folder: Path, listener: Listener) -> Outcome:
         results=results,
         lookback=planned.lookback or Choice(max(fitted.lookback for fitted in fits), "as far back as a model reads"),
         model=None if job.names else planned.model,
-        verdict=" ".join([_compare(results, job, panel, windows), *_shares(results)]),
+        verdict=" ".join([_compare(results, job, panel, windows), *_describe_members(results)]),
         notes=tuple(dict.fromkeys(notes)),
         findings=tuple(dict.fromkeys((*panel.findings, *(one for fitted in fits for one in fitted.findings)))),
         left_out=tuple(name for name in variables(planned.whole) if name not in kept),
@@ -240,7 +229,7 @@ def run(job: Job, folder: Path, listener: Listener) -> Outcome:
     )
 
 
-def plan(job: Job, folder: Path, listener: Listener, started: float | None = None) -> Planned:
+def plan(job: Job, folder: Path, listener: Listener, started: float | None = None) -> JobPlan:
     """Read what a job needs and choose what it leaves open; what can't be done is refused."""
     resolve_device(job.spec.device)
     if job.threads is not None:
@@ -262,24 +251,24 @@ def plan(job: Job, folder: Path, listener: Listener, started: float | None = Non
     settings = _settings_of_each(networks, job.spec.settings)
     if job.spec.attention is not None and not any(models.claims(name).attention for name in networks):
         raise SettingsError(f"{', '.join(names)} has no attention to replace; leave --attention out, or use patchtst.")
-    learners = tuple(name for name in networks if not is_meant(_spec_of(job, name, settings[name])))
+    learners = tuple(name for name in networks if not uses_shipped_weights(_spec_of(job, name, settings[name])))
     lookback, windows = _choose_extent(panel, job, learners)
     if learners:
         check_length(panel, lookback.value, job.spec.horizon)
-    # Read now, because a future that can't be used must not be found out after the training.
+    # Read now, so that a future that can't be used is refused before the training.
     read_known(panel, stamps_ahead(panel, job.spec.horizon), job.future, job.reading)
     all_tested = networks or AUTO not in names or not portfolio.is_sampled(panel)
     known_at = AsOf.of(table, panel, job.reading) if windows and all_tested else None
     began = time.perf_counter() if started is None else started
-    shared = _Shared(job, panel, known_at, folder / "checkpoints", windows, lookback.value, began, listener)
+    context = _JobContext(job, panel, known_at, folder / "checkpoints", windows, lookback.value, began, listener)
     tasks: list[_Task | _AutoTask] = []
-    tasks += [_AutoTask(shared, name) for name in names if name in PORTFOLIOS]
-    tasks += [_Task.of(shared, name, settings[name]) for name in networks]
+    tasks += [_AutoTask(context, name) for name in names if name in PORTFOLIOS]
+    tasks += [_Task.of(context, name, settings[name]) for name in networks]
     if AUTO not in names:
         # Beside a forecast that takes no training, a baseline that trains would take most of the time.
         baselines = BASELINES if learners else BASELINES[:1]
-        tasks += [_Task.baseline(shared, name) for name in baselines if name not in names]
-    return Planned(whole, panel, model, names, networks, lookback if learners else None, windows, tasks)
+        tasks += [_Task.baseline(context, name) for name in baselines if name not in names]
+    return JobPlan(whole, panel, model, names, networks, lookback if learners else None, windows, tasks)
 
 
 def _settings_of_each(names: tuple[str, ...], given: Mapping[str, object]) -> dict[str, dict[str, object]]:
@@ -306,11 +295,11 @@ def _compare(results: Sequence[ModelResult], job: Job, panel: Panel, windows: in
     """The verdict on the results; of the members of a portfolio the naive forecast alone is held against it."""
     auto = any(result.name == AUTO for result in results)
     compared = [one for one in results if not auto or one.final is not None or one.name == "seasonal_naive"]
-    scored = tuple(Scored(one.name, one.final is None, one.scores) for one in compared if one.scores is not None)
+    scored = tuple(ScoredModel(one.name, one.final is None, one.scores) for one in compared if one.scores is not None)
     return verdict(scored, windows, job.spec.horizon, skipped=job.windows == 0, known=bool(panel.known))
 
 
-def _shares(results: tuple[ModelResult, ...]) -> Iterator[str]:
+def _describe_members(results: tuple[ModelResult, ...]) -> Iterator[str]:
     """A sentence on what a portfolio's forecast is made of."""
     for result in results:
         fitted = None if result.final is None else result.final.forecaster.fitted
@@ -340,8 +329,8 @@ def _choose_extent(panel: Panel, job: Job, networks: tuple[str, ...]) -> tuple[C
 
 
 @dataclass(frozen=True, slots=True)
-class _Shared:
-    """What all models of a job share."""
+class _JobContext:
+    """What all models of a job have in common."""
 
     job: Job
     panel: Panel
@@ -351,7 +340,7 @@ class _Shared:
     lookback: int
     started: float
     """When the job began, on the clock of `time.perf_counter`."""
-    listener: Listener = Listener()
+    listener: Listener = field(default_factory=Listener)
 
     def forecaster(self, spec: ForecastSpec) -> Forecaster:
         """A forecaster that reads as the job does."""
@@ -367,14 +356,14 @@ class _Shared:
 class _AutoTask:
     """A portfolio's part of a job."""
 
-    shared: _Shared
+    context: _JobContext
     name: str
     trains: bool = True
 
     @property
     def _folder(self) -> Path:
-        shared = self.shared
-        return shared.checkpoints / f"{self.name}-{fingerprint(shared.panel, shared.job.spec, shared.windows)}"
+        context = self.context
+        return context.checkpoints / f"{self.name}-{fingerprint(context.panel, context.job.spec, context.windows)}"
 
     def has_checkpoint(self) -> bool:
         """Whether there is a checkpoint to resume it from."""
@@ -382,100 +371,100 @@ class _AutoTask:
 
     @property
     def _spec(self) -> ForecastSpec:
-        spec = self.shared.job.spec
+        spec = self.context.job.spec
         intervals: Intervals = "none" if spec.intervals == "none" else "conformal"
         return replace(spec, model=self.name, attention=None, settings={}, training={}, loss="mse", intervals=intervals)
 
     def _options(self, left: Sequence[str] = ()) -> schedule.Options:
-        shared, job = self.shared, self.shared.job
+        context, job = self.context, self.context.job
         return schedule.Options(
             time_limit=job.limit or schedule.DEFAULT_LIMIT,
             quick=job.quick,
-            windows=shared.windows,
+            windows=context.windows,
             refit=job.refit,
             checkpoints=self._folder,
             resume=job.resume,
-            progress=shared.listener.progress,
-            say=shared.listener.say,
-            stage=lambda doing, after: shared.listener.stage(doing, [*after, *left]),
-            started=time.monotonic() - (time.perf_counter() - shared.started),
+            progress=context.listener.progress,
+            say=context.listener.say,
+            stage=lambda doing, after: context.listener.stage(doing, [*after, *left]),
+            started=time.monotonic() - (time.perf_counter() - context.started),
         )
 
     def describe(self) -> list[str]:
         """The portfolio's plan."""
-        return [portfolio.Contest.of(self.shared.panel, self._spec, self._options()).describe()]
+        return [portfolio.Contest.of(self.context.panel, self._spec, self._options()).describe()]
 
     def run(self, left: Sequence[str] = ()) -> list[ModelResult]:
         """Fit the portfolio, forecast with it, and give its backtest before those of its members."""
-        shared = self.shared
-        forecaster, options = shared.forecaster(self._spec), self._options(left)
-        made = portfolio.fit(shared.panel, forecaster.spec, options, shared.known_at)
-        shared.listener.stage(f"forecast of {self.name}", left)
+        context = self.context
+        forecaster, options = context.forecaster(self._spec), self._options(left)
+        auto_fit = portfolio.fit(context.panel, forecaster.spec, options, context.known_at)
+        context.listener.stage(f"forecast of {self.name}", left)
         try:
-            made, final = self._forecast(forecaster, made, options)
+            auto_fit, final = self._forecast(forecaster, auto_fit, options)
         except KeyboardInterrupt:
-            simpler = made.fall_back()
+            simpler = auto_fit.fall_back()
             if simpler is None:
                 raise
-            made, final = simpler, shared.forecast(forecaster, simpler.ensemble)
-        return _portfolio_results(self.name, made, final)
+            auto_fit, final = simpler, context.forecast(forecaster, simpler.ensemble)
+        return _portfolio_results(self.name, auto_fit, final)
 
     def _forecast(
-        self, forecaster: Forecaster, made: portfolio.AutoFit, options: schedule.Options
+        self, forecaster: Forecaster, auto_fit: portfolio.AutoFit, options: schedule.Options
     ) -> tuple[portfolio.AutoFit, FinalForecast]:
         """The forecast in the time that is left, and the portfolio that it is the forecast of."""
-        shared = self.shared
-        forecaster.adopt(made.ensemble, shared.panel)
+        context = self.context
+        forecaster.adopt(auto_fit.ensemble, context.panel)
         tail = forecaster.tail
         stamps = stamps_ahead(tail, forecaster.spec.horizon)
-        known = read_known(tail, stamps, shared.job.future, forecaster.reading_of_new)
+        known = read_known(tail, stamps, context.job.future, forecaster.reading_of_new)
         levels = () if forecaster.spec.intervals == "none" else forecaster.spec.levels
         ensemble, forecasts = forecast_in_time(
-            made.ensemble, made.first, tail, levels, known, partial(portfolio.count_seconds_left, options, tail)
+            auto_fit.ensemble, auto_fit.first, tail, levels, known, partial(portfolio.count_seconds_left, options, tail)
         )
         check_finite(forecasts, tail, final_windows(tail))
-        forecaster.adopt(ensemble, shared.panel)
-        backtest = None if made.backtest is None else replace(made.backtest, fitted=ensemble)
-        return replace(made, ensemble=ensemble, backtest=backtest), FinalForecast(forecaster, forecasts, stamps)
+        forecaster.adopt(ensemble, context.panel)
+        backtest = None if auto_fit.backtest is None else replace(auto_fit.backtest, fitted=ensemble)
+        return replace(auto_fit, ensemble=ensemble, backtest=backtest), FinalForecast(forecaster, forecasts, stamps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Task:
     """One network's part of a job."""
 
-    shared: _Shared
+    context: _JobContext
     forecaster: Forecaster
     prepared: Prepared | Pretrained | None
-    """The network of the forecast, so that what can't be trained is refused at once; None: a baseline."""
+    """The network of the forecast, planned early so that errors appear before training; None: a baseline."""
     stem: str
     """The beginning of the names of its checkpoints."""
 
     @classmethod
-    def of(cls, shared: _Shared, name: str, settings: Mapping[str, object]) -> "_Task":
+    def of(cls, context: _JobContext, name: str, settings: Mapping[str, object]) -> "_Task":
         """The task of a network that was asked for."""
-        spec = _spec_of(shared.job, name, settings)
-        spec = spec if is_meant(spec) else replace(spec, lookback=shared.lookback)
-        return cls._with(shared, spec, final=True)
+        spec = _spec_of(context.job, name, settings)
+        spec = spec if uses_shipped_weights(spec) else replace(spec, lookback=context.lookback)
+        return cls._with(context, spec, final=True)
 
     @classmethod
-    def baseline(cls, shared: _Shared, name: str) -> "_Task":
+    def baseline(cls, context: _JobContext, name: str) -> "_Task":
         """A baseline: without inputs known in the future, which it has no place for."""
-        panel, known_at = shared.panel, shared.known_at
+        panel, known_at = context.panel, context.known_at
         if panel.known:
             panel = replace(panel.select(range(len(panel.columns) - panel.known)), known=0)
-            shared = replace(shared, panel=panel, known_at=None if known_at is None else known_at.of_columns(panel))
+            context = replace(context, panel=panel, known_at=None if known_at is None else known_at.of_columns(panel))
         # The baseline that repeats a season looks back on a whole one, however far the networks look.
-        lookback = shared.lookback or None if models.claims(name).trains else None
-        spec = replace(shared.job.spec, model=name, lookback=lookback, attention=None, settings={}, training={})
-        return cls._with(shared, spec, final=False)
+        lookback = context.lookback or None if models.claims(name).trains else None
+        spec = replace(context.job.spec, model=name, lookback=lookback, attention=None, settings={}, training={})
+        return cls._with(context, spec, final=False)
 
     @classmethod
-    def _with(cls, shared: _Shared, spec: ForecastSpec, *, final: bool) -> "_Task":
+    def _with(cls, context: _JobContext, spec: ForecastSpec, *, final: bool) -> "_Task":
         if spec.intervals == "quantile" and not models.claims(spec.model or "").trains:
             spec = replace(spec, intervals="conformal")  # nothing to learn quantiles with
-        forecaster = shared.forecaster(spec)
-        stem = f"{spec.model}-{fingerprint(shared.panel, forecaster.spec, shared.windows)}"
-        return cls(shared, forecaster, prepare(shared.panel, forecaster.spec) if final else None, stem)
+        forecaster = context.forecaster(spec)
+        stem = f"{spec.model}-{fingerprint(context.panel, forecaster.spec, context.windows)}"
+        return cls(context, forecaster, prepare(context.panel, forecaster.spec) if final else None, stem)
 
     @property
     def name(self) -> str:
@@ -487,11 +476,11 @@ class _Task:
 
     def has_checkpoint(self) -> bool:
         """Whether there is a checkpoint to resume it from."""
-        return any(self.shared.checkpoints.glob(f"{self.stem}-*"))
+        return any(self.context.checkpoints.glob(f"{self.stem}-*"))
 
     def describe(self) -> list[str]:
         """What would be done, and the settings that were chosen with their reasons."""
-        parts = [f"backtest over {quantity(self.shared.windows, 'window')}"] if self.shared.windows else []
+        parts = [f"backtest over {quantity(self.context.windows, 'window')}"] if self.context.windows else []
         parts += ["baseline" if self.prepared is None else "fit to all rows"]
         lines = [f"Plan: {self.name}: {', '.join(parts)}."]
         if isinstance(self.prepared, Prepared):
@@ -500,18 +489,18 @@ class _Task:
 
     def run(self, left: Sequence[str] = ()) -> list[ModelResult]:
         """Backtest and, unless it is a baseline, train for the forecast and make it."""
-        shared, resume = self.shared, self.shared.job.resume
+        context, resume = self.context, self.context.job.resume
         backtest = None
-        if shared.windows:
-            shared.listener.say(f"{self.name}: backtest over {quantity(shared.windows, 'window')}")
+        if context.windows:
+            context.listener.say(f"{self.name}: backtest over {quantity(context.windows, 'window')}")
             final = [] if self.prepared is None else [f"{self.name} on all rows"]
-            shared.listener.stage(f"backtest of {self.name}", [*final, *left])
+            context.listener.stage(f"backtest of {self.name}", [*final, *left])
             backtest = self.forecaster.backtest(
-                shared.panel,
-                shared.windows,
-                refit=shared.job.refit,
-                known_at=shared.known_at,
-                checkpoint=shared.checkpoints / f"{self.stem}-backtest",
+                context.panel,
+                context.windows,
+                refit=context.job.refit,
+                known_at=context.known_at,
+                checkpoint=context.checkpoints / f"{self.stem}-backtest",
                 resume=resume,
             )
         scores = None if backtest is None else backtest.scores()
@@ -521,15 +510,15 @@ class _Task:
             fitted = backtest.fitted
         else:
             trains = isinstance(self.prepared, Prepared)
-            shared.listener.say(
+            context.listener.say(
                 f"{self.name}: {'training for the forecast' if trains else 'forecasting without training'}"
             )
-            shared.listener.stage(f"{self.name} on all rows", left)
-            path = shared.checkpoints / f"{self.stem}-final.safetensors"
-            fitted = self.prepared.train(Session(path, resume, shared.listener.progress))
+            context.listener.stage(f"{self.name} on all rows", left)
+            path = context.checkpoints / f"{self.stem}-final.safetensors"
+            fitted = self.prepared.train(Session(path, resume, context.listener.progress))
             for finding in fitted.findings:
-                shared.listener.say(f"{self.name}: {finding.message}")
-        return [ModelResult(self.name, backtest, scores, shared.forecast(self.forecaster, fitted))]
+                context.listener.say(f"{self.name}: {finding.message}")
+        return [ModelResult(self.name, backtest, scores, context.forecast(self.forecaster, fitted))]
 
 
 def _run_each(tasks: "list[_Task | _AutoTask]") -> tuple[tuple[ModelResult, ...], bool]:
@@ -574,7 +563,7 @@ def _missing_parts(job: Job, panel: Panel, windows: int) -> list[str]:
 
 
 def _hints(names: tuple[str, ...], job: Job, panel: Panel, results: tuple[ModelResult, ...]) -> list[str]:
-    """Notes on options that have no effect, or that would help."""
+    """Notes on options that have no effect or would help."""
     notes = []
     without = [name for name in names if not models.claims(name).attention]
     if job.spec.attention is not None and without:
@@ -591,15 +580,15 @@ def _hints(names: tuple[str, ...], job: Job, panel: Panel, results: tuple[ModelR
     return notes
 
 
-def _portfolio_results(name: str, made: portfolio.AutoFit, final: FinalForecast) -> list[ModelResult]:
+def _portfolio_results(name: str, auto_fit: portfolio.AutoFit, final: FinalForecast) -> list[ModelResult]:
     """The backtest of a portfolio, with its forecast, before those of its members."""
-    scores = None if made.backtest is None else made.backtest.scores()
-    tests = {one: trim_levels(test, final.forecaster.spec.levels) for one, test in made.members.items()}
+    scores = None if auto_fit.backtest is None else auto_fit.backtest.scores()
+    tests = {one: trim_levels(test, final.forecaster.spec.levels) for one, test in auto_fit.members.items()}
     members = [ModelResult(one, test, test.scores(), None) for one, test in tests.items()]
-    return [ModelResult(name, made.backtest, scores, final), *(members if name == AUTO else ())]
+    return [ModelResult(name, auto_fit.backtest, scores, final), *(members if name == AUTO else ())]
 
 
-def judge(forecaster: Forecaster, panel: Panel, *, future: Frame, windows: int | None, started: float) -> Outcome:
+def evaluate(forecaster: Forecaster, panel: Panel, *, future: Frame, windows: int | None, started: float) -> Outcome:
     """The outcome of a forecaster that was fitted in Python: its forecast after the rows of a panel, and its backtest.
 
     The backtest of a portfolio is that of its fit; another model is backtested here, beside the baselines.
@@ -608,7 +597,7 @@ def judge(forecaster: Forecaster, panel: Panel, *, future: Frame, windows: int |
     with collect_warnings() as warnings, TemporaryDirectory() as folder:
         ahead = forecaster.forecast(forecaster.tail if panel is forecaster.rows else panel, future=future)
         final = FinalForecast(forecaster, *ahead)
-        learns = not spec.is_portfolio and not is_meant(spec)
+        learns = not spec.is_portfolio and not uses_shipped_weights(spec)
         spec = replace(spec, model=fitted.name, lookback=fitted.lookback if learns else spec.lookback)
         reading = forecaster.reading_of_new
         job = Job(file=panel.layout.source, spec=spec, reading=reading, windows=windows, future=future)
@@ -617,15 +606,15 @@ def judge(forecaster: Forecaster, panel: Panel, *, future: Frame, windows: int |
             count = 0 if made.backtest is None else len(made.backtest.cutoffs)
         else:
             count = 0 if spec.is_portfolio else _choose_extent(panel, job, (fitted.name,) if learns else ())[1]
-        shared = _Shared(job, panel, None, Path(folder), count, fitted.lookback, started)
+        context = _JobContext(job, panel, None, Path(folder), count, fitted.lookback, started)
         results = [] if made is None else _portfolio_results(fitted.name, made, final)
         if made is None and count:
-            (tested,) = _Task._with(shared, spec, final=False).run()
+            (tested,) = _Task._with(context, spec, final=False).run()
             results = [replace(tested, final=final)]
         results = results or [ModelResult(fitted.name, None, None, final)]
         if fitted.name != AUTO and count:
             for name in BASELINES if learns else BASELINES[:1]:
-                results += _Task.baseline(shared, name).run() if name != fitted.name else []
+                results += _Task.baseline(context, name).run() if name != fitted.name else []
     judged = _compare(results, job, panel, count)
     if spec.is_portfolio and forecaster.portfolio is None:
         judged = "The backtest of a portfolio is not saved with it; its leaderboard tells how good its members were."
@@ -635,7 +624,7 @@ def judge(forecaster: Forecaster, panel: Panel, *, future: Frame, windows: int |
         results=tuple(results),
         lookback=fitted.plan.lookback if isinstance(fitted, Fitted) else Choice(fitted.lookback, "as far as it reads"),
         model=None,
-        verdict=" ".join([judged, *_shares(tuple(results))]),
+        verdict=" ".join([judged, *_describe_members(tuple(results))]),
         notes=tuple(dict.fromkeys(_notes(tuple(results)))),
         findings=forecaster.findings,
         left_out=(),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rearview.commands.forecast.job import judge
+from rearview.commands.forecast.job import evaluate
 from rearview.commands.forecast.page import series_view, summary
 from rearview.commands.page_data import check_drawn
 from rearview.estimators.forecast.forecaster import Forecaster
@@ -50,6 +50,6 @@ def report(forecaster: Forecaster, path: Path | str, frame: Frame, future: Frame
     started = time.perf_counter()
     panel = forecaster.rows if frame is None else forecaster.read_new(frame)
     asked = 0 if frame is not None and windows is None else windows
-    outcome = judge(forecaster, panel, future=future, windows=asked, started=started)
+    outcome = evaluate(forecaster, panel, future=future, windows=asked, started=started)
     words = "" if frame is None else ", frame"
     return write(Path(path), summary(outcome, f"{forecaster.origin}.report({str(path)!r}{words})"))

@@ -1,4 +1,4 @@
-"""A forecast in the words that a manager reads: how much, between what, and against what there was before."""
+"""A forecast in plain sentences: how much, in which range, and compared with the period before."""
 
 import math
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Steps:
         return cls(f" {'an' if noun == 'hour' else 'a'} {noun}", quantity(count, noun))
 
 
-def look_out(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Outlook, ...]]:
+def write_outlook(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Outlook, ...]]:
     """(the forecast in a sentence or two, the outlook of each variable)."""
     panel, horizon = outcome.panel, outcome.job.spec.horizon
     steps = Steps.of(panel.step, horizon)
@@ -66,7 +66,7 @@ def look_out(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Outlook
         several = f"{measured} of {several}"
     # A column called 2 would read as a number.
     names = tuple(name if any(map(str.isalpha, name)) else f"{name!r}" for name in variables(panel))
-    return _together(names, looks, steps, shared, several, same_unit=same_unit), tuple(looks)
+    return _summarise_series(names, looks, steps, shared, several, same_unit=same_unit), tuple(looks)
 
 
 def describe_error(outcome: Outcome, lead: str) -> str:
@@ -76,8 +76,8 @@ def describe_error(outcome: Outcome, lead: str) -> str:
     if outcome.panel.targets > 1 or not math.isfinite(ours):
         return ""
     per = Steps.of(outcome.panel.step, 1).per
-    beside = f"; the last season again would have been off by {naive:,.3g}" if math.isfinite(naive) else ""
-    return f"On past data it was off by {ours:,.3g}{per} on average{beside}."
+    comparison = f"; the last season again would have been off by {naive:,.3g}" if math.isfinite(naive) else ""
+    return f"On past data it was off by {ours:,.3g}{per} on average{comparison}."
 
 
 def _compare(panel: Panel, series: int, target: int, horizon: int) -> tuple[str, float]:
@@ -129,7 +129,7 @@ def _sentence(
     return f"{subject} will likely be {ends} over the next {steps.several}, about {round_to(mean, width, 1)}{against}."
 
 
-def _together(
+def _summarise_series(
     names: tuple[str, ...], looks: list[Outlook], steps: Steps, compared: str, several: str, *, same_unit: bool
 ) -> str:
     """Several variables in a sentence or two: their sum where units agree, how many rise and fall, which most."""
@@ -170,7 +170,7 @@ def _together(
 
 
 def _name_each(names: tuple[str, ...], looks: list[Outlook], compared: str) -> str:
-    """Where each of a few variables goes, the one that rises most first."""
+    """The change of each of a few variables, the largest rise first."""
     order = sorted(range(len(looks)), key=lambda place: -looks[place].change)
     words: list[str] = []
     for place in order:

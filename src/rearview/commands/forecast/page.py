@@ -9,7 +9,7 @@ from rearview.commands import page_data
 from rearview.commands.forecast.attention_maps import attention_views
 from rearview.commands.forecast.components import compare_inputs, components, known_inputs
 from rearview.commands.forecast.job import Outcome
-from rearview.commands.forecast.outlook import describe_error, look_out
+from rearview.commands.forecast.outlook import describe_error, write_outlook
 from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Panel
 from rearview.estimators.auto.effects import WithEffects
@@ -49,7 +49,7 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         if shown and not any(look.finding for look in shown)
     ]
     lead = _lead(outcome)
-    words, looks = ("", ()) if lead is None else look_out(outcome, outcome.finals[lead])
+    words, looks = ("", ()) if lead is None else write_outlook(outcome, outcome.finals[lead])
     return ForecastSummary(
         title=f"Forecast of {outcome.job.file}",
         outlook=words,
@@ -94,7 +94,7 @@ def _has_unlike_units(panel: Panel) -> bool:
 
 
 def _lead(outcome: Outcome) -> str | None:
-    """The forecast that the page leads with: the lowest error in the backtest."""
+    """The model that the page starts with: the one with the lowest backtest error."""
 
     def error(name: str) -> float:
         scores = next(result.scores for result in outcome.results if result.name == name)
@@ -123,7 +123,7 @@ def _series_views(outcome: Outcome, lead: str | None, looks: tuple[views.Outlook
     for number, name in enumerate(names):
         place = series, _ = divmod(number, panel.targets)
         ahead = panel.stamps[:0] if final is None else final.stamps[series]
-        here = {model: found[name] for model, found in places.items() if name in found}
+        here = {model: numbers[name] for model, numbers in places.items() if name in numbers}
         view = series_view(panel, place, rows, forecasts, ahead)
         members = {member: mean for one in forecasts.values() for member, mean in one.members.items()}
         own = view.forecast.models
@@ -151,12 +151,12 @@ def _errors(outcome: Outcome, lead: str | None) -> dict[str, views.SeriesErrors]
     if "seasonal_naive" in outcome.backtests:
         other = outcome.backtests["seasonal_naive"]
         naive = dict(zip(other.names, other.by_variable()[0].tolist(), strict=True))
-    found = {}
+    by_name = {}
     for place, name in enumerate(test.names):
         theirs = naive.get(name, np.nan)
         against = float(mae[place] / theirs) if theirs > 0 else np.nan
-        found[name] = views.SeriesErrors(float(mase[place]), float(mae[place]), against, float(inside[place]))
-    return found
+        by_name[name] = views.SeriesErrors(float(mase[place]), float(mae[place]), against, float(inside[place]))
+    return by_name
 
 
 def series_view(
@@ -211,8 +211,8 @@ def _settings(outcome: Outcome) -> page_data.Settings:
     for name, fitted in _networks(outcome).items():
         plan = fitted.plan
         if plan.season is not None:
-            found = plan.season.reason == GIVEN and outcome.job.spec.season is None
-            sections["forecast"]["season"] = (plan.season.value, SEASON_FOUND if found else plan.season.reason)
+            detected = plan.season.reason == GIVEN and outcome.job.spec.season is None
+            sections["forecast"]["season"] = (plan.season.value, SEASON_FOUND if detected else plan.season.reason)
         mechanism = fitted.attention if isinstance(fitted, ZeroShot) else fitted.spec.attention
         own = page_data.attention_choice(fitted.spec.model or fitted.name, plan.model, mechanism)
         if isinstance(fitted, ZeroShot) and fitted.spec.attention is None:

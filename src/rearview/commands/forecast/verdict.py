@@ -16,7 +16,7 @@ LEVEL = 0.005
 """Relative difference of two errors below which neither is said to beat the other: 0 % in print."""
 
 
-class Scored(NamedTuple):
+class ScoredModel(NamedTuple):
     """A network, whether it is a baseline, and its scores."""
 
     name: str
@@ -25,7 +25,7 @@ class Scored(NamedTuple):
 
 
 def verdict(
-    results: tuple[Scored, ...], windows: int, horizon: int, *, skipped: bool = False, known: bool = False
+    results: tuple[ScoredModel, ...], windows: int, horizon: int, *, skipped: bool = False, known: bool = False
 ) -> str:
     """Say whether the model beats the naive forecast, whether a simpler one does better, and which intervals failed.
 
@@ -38,14 +38,14 @@ def verdict(
     # MASE has no meaning where the history never changes from season to season; the MAE has.
     metric = "mase" if all(np.isfinite(result.scores.mase) for result in results) else "mae"
     errors = {result.name: float(getattr(result.scores, metric)) for result in results}
-    asked = [result for result in results if not result.baseline and result.name != "seasonal_naive"]
+    models = [result for result in results if not result.baseline and result.name != "seasonal_naive"]
     over = f"{quantity(windows, 'backtest window')} of {quantity(horizon, 'step')}"
     if all(np.isnan(error) for error in errors.values()):
         return f"No value was observed in {over}, so nothing is known about how good this forecast is."
-    if "seasonal_naive" not in errors or not asked:
+    if "seasonal_naive" not in errors or not models:
         listed = ", ".join(f"{name} has {metric.upper()} {error:.3g}" for name, error in errors.items())
-        return f"Without {'a naive baseline' if asked else 'a network'} there is no verdict: over {over}, {listed}."
-    best = min(asked, key=lambda result: errors[result.name])
+        return f"Without {'a naive baseline' if models else 'a network'} there is no verdict: over {over}, {listed}."
+    best = min(models, key=lambda result: errors[result.name])
     ours, theirs = errors[best.name], errors["seasonal_naive"]
     change = f", {abs(1 - ours / theirs) * 100:.0f} % {'lower' if ours < theirs else 'higher'}" if theirs else ""
     if theirs and ours > MANY * theirs:

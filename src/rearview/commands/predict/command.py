@@ -80,11 +80,11 @@ def predict_command(
             columns = forecast_frame(panel, forecasts, stamps, forecaster.name, layout=layout, members=members)
             notes = (*_warnings(panel), *forecasts.notes)
         else:
-            made = forecaster.compare(panel, what_if, future=future)
-            columns = what_if_frame(panel, made, layout=layout)
-            notes = (*_warnings(panel), *made.planned.notes, describe_change(panel, made))
+            effect = forecaster.compare(panel, what_if, future=future)
+            columns = what_if_frame(panel, effect, layout=layout)
+            notes = (*_warnings(panel), *effect.planned.notes, describe_change(panel, effect))
             if page is not None:
-                write_what_if_page(page, panel, made, command, began)
+                write_what_if_page(page, panel, effect, command, began)
                 notes = (*notes, f"Written to {page}")
     for sentence in notes:
         warn(sentence)
@@ -138,18 +138,18 @@ def _read_as_trained(forecaster: Forecaster, file: str | Table) -> Panel:
     try:
         return forecaster.read_new(file)
     except InputError as error:
-        met = error.problems if isinstance(error, MessyData) else (Problem("file", str(error)),)
-        told = [replace(problem, message=_without_foreign_flags(problem)) for problem in met]
-        same = all(one.message == other.message for one, other in zip(told, met, strict=True))
-        if same and met[0].what != MISSING_COLUMN:
+        problems = error.problems if isinstance(error, MessyData) else (Problem("file", str(error)),)
+        reworded = [replace(problem, message=_without_foreign_flags(problem)) for problem in problems]
+        same = all(one.message == other.message for one, other in zip(reworded, problems, strict=True))
+        if same and problems[0].what != MISSING_COLUMN:
             raise
         layout, fitted = forecaster.tail.layout, forecaster.fitted
         names = [layout.id_col] if layout.id_col else []
         names += [layout.time_col, *([layout.target_col] if layout.target_col else fitted.columns)]
-        wrong = str(MessyData(error.source if isinstance(error, MessyData) else "", told))
+        wrong = str(MessyData(error.source if isinstance(error, MessyData) else "", reworded))
         raise InputError(
-            f"{wrong}{chr(10) if len(told) > 1 else ' '}The model was trained on a {layout.form} file with the columns "
-            f"{listing(names)}; bring new rows in that layout."
+            f"{wrong}{chr(10) if len(reworded) > 1 else ' '}The model was trained on a {layout.form} file with the "
+            f"columns {listing(names)}; bring new rows in that layout."
         ) from error
 
 

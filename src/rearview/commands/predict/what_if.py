@@ -27,17 +27,17 @@ HONEST = (
 )
 
 
-def describe_change(panel: Panel, made: WhatIf) -> str:
+def describe_change(panel: Panel, effect: WhatIf) -> str:
     """The difference in a sentence: over all steps, together where units agree."""
-    planned, changed = (np.nansum(one.mean, axis=2) for one in (made.planned, made.changed))
-    steps = Steps.of(panel.step, made.planned.mean.shape[2]).several
+    planned, changed = (np.nansum(one.mean, axis=2) for one in (effect.planned, effect.changed))
+    steps = Steps.of(panel.step, effect.planned.mean.shape[2]).several
     if panel.targets > 1:
         moved = int((np.abs(changed - planned) > 1e-9 * np.abs(planned)).sum())
-        return f"{_name_change(panel, made)} moves {moved} of {planned.size} columns over the next {steps}."
+        return f"{_name_change(panel, effect)} moves {moved} of {planned.size} columns over the next {steps}."
     before, after = float(planned.sum()), float(changed.sum())
     share = f" ({100 * (after / before - 1):+.1f} %)".replace("-", "−") if before > 0 else ""
     width = max(abs(after - before), 1e-9 * abs(before), 1e-12)
-    changed_to = _name_change(panel, made)
+    changed_to = _name_change(panel, effect)
     if after == before:
         return f"{changed_to} makes no difference over the next {steps}: {round_to(after, abs(after))} either way."
     gain = f"{round_to(abs(after - before), width)} {'more' if after > before else 'less'}"
@@ -48,60 +48,60 @@ def describe_change(panel: Panel, made: WhatIf) -> str:
     )
 
 
-def _name_change(panel: Panel, made: WhatIf) -> str:
+def _name_change(panel: Panel, effect: WhatIf) -> str:
     """The inputs that are changed, and what to where all steps have one value: 'Promo at 0'."""
-    differ = np.flatnonzero((made.inputs != made.changed_inputs).any(axis=(0, 2))).tolist()
+    differ = np.flatnonzero((effect.inputs != effect.changed_inputs).any(axis=(0, 2))).tolist()
     if not 1 <= len(differ) <= MOST_INPUTS:
         return THE_CHANGE
     words = []
     for place in differ:
-        values = np.unique(made.changed_inputs[:, place])
+        values = np.unique(effect.changed_inputs[:, place])
         at = f"at {values[0]:g}" if len(values) == 1 else "changed"
         words.append(f"{panel.known_names[place]} {at}")
     return " and ".join(words) if len(words) < 3 else f"{words[0]}, {words[1]} and {words[2]}"
 
 
-def write_what_if_page(path: Path, panel: Panel, made: WhatIf, command: str, began: float) -> None:
+def write_what_if_page(path: Path, panel: Panel, effect: WhatIf, command: str, began: float) -> None:
     """Draw both forecasts, their difference and the inputs that were changed."""
     summary = ForecastSummary(
         title="What if",
-        outlook=describe_change(panel, made),
+        outlook=describe_change(panel, effect),
         verdict=HONEST,
         command=command,
         device=describe_device(None),
         seconds=time.perf_counter() - began,
         compares=True,
         data=data_facts(panel),
-        series=tuple(_view(panel, made, number) for number in range(len(variables(panel)))),
+        series=tuple(_view(panel, effect, number) for number in range(len(variables(panel)))),
         findings=panel.findings,
-        notes=made.planned.notes,
+        notes=effect.planned.notes,
     )
     write_page(path, summary)
 
 
-def _view(panel: Panel, made: WhatIf, number: int) -> SeriesView:
+def _view(panel: Panel, effect: WhatIf, number: int) -> SeriesView:
     place = series, _ = divmod(number, panel.targets)
-    forecasts = {PLANNED: made.planned, CHANGED: made.changed}
-    view = series_view(panel, place, MOST_HISTORY, forecasts, made.stamps[series])
-    difference = made.changed.mean[place] - made.planned.mean[place]
+    forecasts = {PLANNED: effect.planned, CHANGED: effect.changed}
+    view = series_view(panel, place, MOST_HISTORY, forecasts, effect.stamps[series])
+    difference = effect.changed.mean[place] - effect.planned.mean[place]
     width = float(np.nanmax(np.abs(difference), initial=0.0))
     mean = round_to(float(np.nanmean(difference)), width).replace("-", "−") if width else ""
     per = Steps.of(panel.step, 1).per or " a step"
     sentence = f"{mean}{per} on average." if width else "None."
     return replace(
         view,
-        inputs=tuple(_inputs(panel, made, series, len(view.values))),
+        inputs=tuple(_inputs(panel, effect, series, len(view.values))),
         components=(Component(view.id, sentence, view.forecast.stamps, (), difference),),
     )
 
 
-def _inputs(panel: Panel, made: WhatIf, series: int, rows: int) -> Sequence[KnownInput]:
+def _inputs(panel: Panel, effect: WhatIf, series: int, rows: int) -> Sequence[KnownInput]:
     """The inputs that differ, as planned and as changed, with the last rows of their past."""
     first, end = len(panel.columns) - panel.known, int(panel.offsets[series + 1])
-    differ = np.flatnonzero((made.inputs[series] != made.changed_inputs[series]).any(axis=1)).tolist()
+    differ = np.flatnonzero((effect.inputs[series] != effect.changed_inputs[series]).any(axis=1)).tolist()
     strips = []
     for place in differ[:MOST_INPUTS]:
         past = panel.original_column(slice(end - rows, end), series, first + place)
-        for label, cells in ((PLANNED, made.inputs), (CHANGED, made.changed_inputs)):
+        for label, cells in ((PLANNED, effect.inputs), (CHANGED, effect.changed_inputs)):
             strips.append(KnownInput(f"{panel.known_names[place]}, {label}", past, cells[series, place]))
     return strips

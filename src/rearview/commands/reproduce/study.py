@@ -167,8 +167,8 @@ def _judge_operators(rows: Sequence[OperatorsRow]) -> str:
     for case, same in group_by(rows, lambda row: row.arm.partition("/")[0]).items():
         means = _mean_errors(same)
         best = min(means, key=lambda arm: means[arm])
-        beside = f", softmax {means['softmax']:.4f}" if best != "softmax" and "softmax" in means else ""
-        words.append(f"{case} {best} {means[best]:.4f}{beside} (fixed linear {same[0].linear_floor:.4f})")
+        comparison = f", softmax {means['softmax']:.4f}" if best != "softmax" and "softmax" in means else ""
+        words.append(f"{case} {best} {means[best]:.4f}{comparison} (fixed linear {same[0].linear_floor:.4f})")
     return f"Least error of each case: {'; '.join(words)}."
 
 
@@ -204,11 +204,11 @@ def _judge_components(rows: Sequence[ComponentsRow]) -> str:
 
 def _most_needed(row: ComponentsRow) -> str:
     """The path that a forecast with all paths rests on; empty where a path or its share is not known."""
-    lost = {path: getattr(row, f"without_{path}") for path in row.paths.split("+")}
-    if not row.arm.endswith("/all") or None in lost.values():
+    errors = {path: getattr(row, f"without_{path}") for path in row.paths.split("+")}
+    if not row.arm.endswith("/all") or None in errors.values():
         return ""
-    path = max(lost, key=lambda each: lost[each])
-    return f"most on {path} (error {row.mse:.4f}, {lost[path]:.4f} without)"
+    path = max(errors, key=lambda each: errors[each])
+    return f"most on {path} (error {row.mse:.4f}, {errors[path]:.4f} without)"
 
 
 def _best_paths(rows: Sequence[ComponentsRow]) -> str:
@@ -217,5 +217,5 @@ def _best_paths(rows: Sequence[ComponentsRow]) -> str:
     if len(means) == 1:
         return ""
     best = min(means, key=lambda paths: means[paths])
-    beside = f", all paths {means['all']:.3g}" if "all" in means and best != "all" else ""
-    return f"{'all paths' if best == 'all' else best} (error {means[best]:.3g}{beside})"
+    comparison = f", all paths {means['all']:.3g}" if "all" in means and best != "all" else ""
+    return f"{'all paths' if best == 'all' else best} (error {means[best]:.3g}{comparison})"

@@ -95,9 +95,9 @@ def _draw_components(runs: Runs) -> list[Figure]:
     weights, forecasts = [], []
     for name, run in whole_first.items():
         weights.append(View(name, tuple(map(_line, run.arrays["paths"].tolist(), run.arrays["by_age"]))))
-        past, future, said = (run.arrays[of] for of in ("past", "future", "said"))
+        past, future, predicted = (run.arrays[of] for of in ("past", "future", "said"))
         ahead = len(past) + np.arange(len(future), dtype=np.float64)
-        forecast = (_line("past", past), Series("future", ahead, future), Series("forecast", ahead, said))
+        forecast = (_line("past", past), Series("future", ahead, future), Series("forecast", ahead, predicted))
         forecasts.append(View(name, forecast))
     return [
         _figure("components", "weights", tuple(weights)),

@@ -1,7 +1,7 @@
 """The forecast of many variables within the time that is left.
 
-Members forecast part by part. One whose pace shows that its next part would end too late has no share in the series
-that are left, and the others weigh more there.
+Members forecast part by part. A member whose next part would end too late gets no weight for the remaining series, and
+the others get more.
 """
 
 import time
@@ -21,7 +21,7 @@ MANY = 1_000
 PARTS, FEW_PARTS = 20, 5
 """Parts of a panel, and those of models that several processes share, which must be worth starting these."""
 LEAST_SECONDS = 1.0
-"""Seconds of a part below which its pace may be chance."""
+"""Seconds of a part below which its pace is not reliable."""
 
 
 def forecast_in_time(
@@ -53,9 +53,9 @@ def forecast_in_time(
         if spare is not None and spare.name not in names:
             progress.append(_Progress(spare, 0.0, panel, which, levels, known))
         stand_in = cheapest_first[0] if spare is None else progress[[*names, spare.name].index(spare.name)]
-        ensemble = _give_up(ensemble, progress, stand_in)
-    made = {one.member.name: one.join() for one in progress if one.done}
-    return ensemble, ensemble.mix(panel, which, levels, [made[one.name] for one in ensemble.members])
+        ensemble = _drop_late_members(ensemble, progress, stand_in)
+    forecasts = {one.member.name: one.join() for one in progress if one.done}
+    return ensemble, ensemble.mix(panel, which, levels, [forecasts[one.name] for one in ensemble.members])
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +64,7 @@ class _Progress:
 
     member: Predictor
     share: float
-    """In the ensemble, on average; 0: it stands by."""
+    """Mean weight in the ensemble; 0: a substitute."""
     panel: Panel
     which: Windows
     levels: tuple[float, ...]
@@ -110,8 +110,8 @@ class _Progress:
             low, high = ([one.intervals[level][side] for one in self.made] for side in (0, 1))
             bounds[level] = stack(low), stack(high)
         findings = _join_findings([finding for one in self.made for finding in one.findings])
-        told = {finding.message for one in self.made for finding in one.findings}
-        plain = [note for one in self.made for note in one.notes if note not in told]
+        messages = {finding.message for one in self.made for finding in one.findings}
+        plain = [note for one in self.made for note in one.notes if note not in messages]
         notes = (*dict.fromkeys(plain), *(finding.message for finding in findings))
         return Forecasts(self.which.series, stack([one.mean for one in self.made]), bounds, notes, findings)
 
@@ -128,8 +128,8 @@ def _join_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(joined.values())
 
 
-def _give_up(ensemble: Ensemble, progress: Sequence[_Progress], stand_in: _Progress) -> Ensemble:
-    """The ensemble without members for series that they did not come to; where none is left, one stands in for all."""
+def _drop_late_members(ensemble: Ensemble, progress: Sequence[_Progress], stand_in: _Progress) -> Ensemble:
+    """Give members no weight for series they have not forecast; `stand_in` forecasts those without any member."""
     count = len(ensemble.ids)
     weights = np.zeros((count, ensemble.targets, len(progress)))
     weights[..., : len(ensemble.members)] = ensemble.weights.reshape(count, ensemble.targets, -1)
@@ -140,20 +140,20 @@ def _give_up(ensemble: Ensemble, progress: Sequence[_Progress], stand_in: _Progr
         stand_in.forecast_part()
     weights[bare, progress.index(stand_in)] = 1
     weights = (weights / weights.sum(axis=-1, keepdims=True)).reshape(-1, len(progress))
-    kept = [number for number in range(len(progress)) if weights[:, number].any()]
-    common = np.array([progress[number].share for number in kept])
-    shares = {progress[number].member.name: float(weights[:, number].mean()) for number in kept}
+    used = [number for number in range(len(progress)) if weights[:, number].any()]
+    common = np.array([progress[number].share for number in used])
+    shares = {progress[number].member.name: float(weights[:, number].mean()) for number in used}
     late = [one for one in progress[: len(ensemble.members)] if one.done < count]
-    told = {one.member.name: f"no time left for {count - one.done:,} of {count:,} series" for one in late}
+    reasons = {one.member.name: f"no time left for {count - one.done:,} of {count:,} series" for one in late}
     board = [
-        replace(one, weight=shares.get(one.name, 0.0), note=told.get(one.name, one.note))
+        replace(one, weight=shares.get(one.name, 0.0), note=reasons.get(one.name, one.note))
         for one in ensemble.leaderboard
     ]
     return replace(
         ensemble,
-        members=tuple(progress[number].member for number in kept),
-        weights=weights[:, kept],
+        members=tuple(progress[number].member for number in used),
+        weights=weights[:, used],
         common=common / common.sum(),
         leaderboard=tuple(sorted(board, key=lambda one: -one.weight)),
-        notes=(*ensemble.notes, *(f"{name}: {note}, where the others weigh more." for name, note in told.items())),
+        notes=(*ensemble.notes, *(f"{name}: {note}, where the others weigh more." for name, note in reasons.items())),
     )

@@ -1,6 +1,6 @@
 """The effects of inputs known in the future, found by regression, for forecasters that have no place for them.
 
-The history is cleared of them, forecast by whatever model, and their effects at the steps ahead are put back on.
+Their effects are removed from the history, a model forecasts the rest, and the effects of the steps ahead are added.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from rearview.data.panel import Finding, Panel
 from rearview.data.statics import Statics, StaticScale
 from rearview.data.step import MICROSECONDS
 from rearview.data.windows import Windows
+from rearview.estimators.base import Forwarded
 from rearview.estimators.forecast.predictor import Array, Forecasts, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
 
@@ -23,11 +24,11 @@ BLOCKS = 5
 LEAST_SHARE = 0.02
 """Share of the variance around level and season that inputs must explain in rows held out, to count."""
 CHANCE = 5
-"""An input may explain so many rows' share of the variance by chance; that much more is asked for."""
+"""Inputs explain this many rows' share of the variance by chance, so that much more is required."""
 OCCASIONS = 1.0
-"""A holiday's own effect is drawn towards that of all holidays as if it had been seen so many times without one."""
+"""Pseudo-observations that shrink the effect of a holiday towards that of all holidays."""
 BEYOND = 0.5
-"""How far beyond what was seen, in ranges of an input, its effect goes on."""
+"""How far beyond the observed range, in units of it, the effect of an input continues."""
 PENALTY = 1.0
 MOST_LOG = 3.0
 """The largest effect on the logarithmic scale: a twentyfold rise."""
@@ -74,9 +75,9 @@ class Effects:
                 there = np.isfinite(cells[:, target])
                 y, x = cells[there, target], inputs[there]
                 scales = [False, True] if len(y) and (y > 0).all() else [False]
-                found = [design.regress(y, x, log=is_log) for is_log in scales]
-                place = min(range(len(found)), key=lambda one: found[one].left)
-                best = found[place]
+                fits = [design.regress(y, x, log=is_log) for is_log in scales]
+                place = min(range(len(fits)), key=lambda one: fits[one].left)
+                best = fits[place]
                 coefficients[s, target], factor[s, target], share[s, target] = best.weights, place == 1, best.share
         return cls(panel.ids, coefficients, centre, low, high, factor, share, panel.statics)
 
@@ -87,7 +88,8 @@ class Effects:
         """
         place = {name: number for number, name in enumerate(self.ids)}
         rows = [
-            [place[name]] if (name := panel.ids[one]) in place else self._like(one, panel) for one in series.tolist()
+            [place[name]] if (name := panel.ids[one]) in place else self._find_similar(one, panel)
+            for one in series.tolist()
         ]
         own = (self.coefficients, self.centre, self.low, self.high, self.factor)
         weights, centre, low, high, factors = (np.stack([part[row].mean(0) for row in rows]) for part in own)
@@ -97,20 +99,20 @@ class Effects:
         )
         return np.where(factors[..., None], np.clip(effects, -MOST_LOG, MOST_LOG), effects), factors[..., None]
 
-    def _like(self, series: int, panel: Panel) -> list[int]:
-        """The series that are described most like one that was not seen; all of them where nothing is said of it.
+    def _find_similar(self, series: int, panel: Panel) -> list[int]:
+        """The training series whose static features are closest to those of a new one; all of them where it has none.
 
-        Categories count before numbers: a large shop of the street is a shop of the street.
+        Categories are compared before numbers.
         """
         if self.statics is None or panel.statics is None:
             return [*range(len(self.ids))]
         places = [place for place, name in enumerate(self.statics.names) if IS in name]
         places = places or [*range(len(self.statics.names))]
-        told = Statics(tuple(self.statics.names[place] for place in places), self.statics.values[:, places])
-        scale = StaticScale.of(told)
+        described = Statics(tuple(self.statics.names[place] for place in places), self.statics.values[:, places])
+        scale = StaticScale.of(described)
         if scale is None:
             return [*range(len(self.ids))]
-        known, new = scale.read(told, len(self.ids)), scale.read(panel.statics, panel.series)[series]
+        known, new = scale.read(described, len(self.ids)), scale.read(panel.statics, panel.series)[series]
         distance = np.square(known - new).sum(axis=1)
         return np.flatnonzero(distance <= distance.min() + 1e-9).tolist()
 
@@ -144,50 +146,15 @@ class WithEffects:
     columns: tuple[str, ...]
     known: int
 
-    @property
-    def spec(self) -> ForecastSpec:
-        """What it was asked for."""
-        return self.inner.spec
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return self.inner.name
-
-    @property
-    def targets(self) -> int:
-        """How many of the columns it forecasts."""
-        return self.inner.targets
-
-    @property
-    def step(self) -> str:
-        """The step of its rows."""
-        return self.inner.step
-
-    @property
-    def lookback(self) -> int:
-        """Rows before a forecast that it reads, at most."""
-        return self.inner.lookback
-
-    @property
-    def period(self) -> int:
-        """Steps of a season, by which errors are scaled."""
-        return self.inner.period
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a person should know of how it was fitted."""
-        return self.inner.notes
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What was repaired and warned of while it was fitted."""
-        return self.inner.findings
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended its fit."""
-        return self.inner.interrupted
+    spec = Forwarded[ForecastSpec]("inner")
+    name = Forwarded[str]("inner")
+    targets = Forwarded[int]("inner")
+    step = Forwarded[str]("inner")
+    lookback = Forwarded[int]("inner")
+    period = Forwarded[int]("inner")
+    notes = Forwarded[tuple[str, ...]]("inner")
+    findings = Forwarded[tuple[Finding, ...]]("inner")
+    interrupted = Forwarded[bool]("inner")
 
     def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
         """Forecast from the rows before each window's start (see `Predictor`)."""
@@ -268,8 +235,8 @@ class _Design:
         weights = none.copy()
         if len(chosen):
             weights[chosen] = _ridge(x[:, chosen], target, penalty[chosen]) / unit[chosen]
-        amiss = y * -np.expm1(-np.clip(errors, -MOST_LOG, MOST_LOG)) if log else errors
-        return _Regression(weights, share, float(np.square(amiss).sum()))
+        residuals = y * -np.expm1(-np.clip(errors, -MOST_LOG, MOST_LOG)) if log else errors
+        return _Regression(weights, share, float(np.square(residuals).sum()))
 
     def _clear(self, values: Array) -> Array:
         """Columns without their level, a moving mean, and without their season's profile."""
@@ -292,8 +259,8 @@ def _hold_out(x: Array, y: Array, penalty: Array) -> Array:
     blocks = np.arange(len(y)) * BLOCKS // len(y)
     left = np.empty(len(y))
     for block in range(BLOCKS):
-        held = blocks == block
-        left[held] = y[held] - x[held] @ _ridge(x[~held], y[~held], penalty)
+        tested = blocks == block
+        left[tested] = y[tested] - x[tested] @ _ridge(x[~tested], y[~tested], penalty)
     return left
 
 

@@ -76,25 +76,25 @@ class Ensemble:
 
     def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
         """Forecast from the rows before each window's start (see `Predictor`)."""
-        made = [forecast_member(member, panel, which, levels, known) for member in self.members]
-        return self.mix(panel, which, levels, made)
+        forecasts = [forecast_member(member, panel, which, levels, known) for member in self.members]
+        return self.mix(panel, which, levels, forecasts)
 
-    def mix(self, panel: Panel, which: Windows, levels: tuple[float, ...], made: Sequence[Forecasts]) -> Forecasts:
+    def mix(self, panel: Panel, which: Windows, levels: tuple[float, ...], forecasts: Sequence[Forecasts]) -> Forecasts:
         """Combine what the members forecast."""
         place = {name: number for number, name in enumerate(self.ids)}
         rows = [place.get(panel.ids[series]) for series in which.series.tolist()]
         table = self.weights.reshape(len(self.ids), self.targets, -1)
         unseen = np.broadcast_to(self.common, table.shape[1:])
         weights = np.stack([unseen if row is None else table[row] for row in rows])
-        point, bounds = combine([one.mean for one in made], [one.intervals for one in made], levels, weights)
+        point, bounds = combine([one.mean for one in forecasts], [one.intervals for one in forecasts], levels, weights)
         # That a member reads the newest rows alone says nothing of the others.
-        cut = {finding.message for one in made for finding in one.findings if finding.what == CUT_PAST}
-        notes = tuple(dict.fromkeys(note for one in made for note in one.notes if note not in cut))
-        findings = dict.fromkeys(finding for one in made for finding in one.findings if finding.what != CUT_PAST)
+        cut = {finding.message for one in forecasts for finding in one.findings if finding.what == CUT_PAST}
+        notes = tuple(dict.fromkeys(note for one in forecasts for note in one.notes if note not in cut))
+        findings = dict.fromkeys(finding for one in forecasts for finding in one.findings if finding.what != CUT_PAST)
         stretched = stretch_bounds(point, bounds, {level: read_factor(self.stretch, level) for level in levels})
         stretched = cut_at_zero(stretched) if self.spec.nonnegative else stretched
         heaviest = np.argsort(-self.common, kind="stable").tolist()
-        members = {self.members[number].name: made[number].mean for number in heaviest}
+        members = {self.members[number].name: forecasts[number].mean for number in heaviest}
         return Forecasts(which.series, point, stretched, notes, tuple(findings), members)
 
 

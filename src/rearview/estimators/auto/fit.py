@@ -59,9 +59,9 @@ FOR_PARTS = 0.8
 FOR_THE_END = 0.25
 """Share of the limit that must be left for a model that does not train to be begun, but for the first few."""
 LEAST_TRIED = 2
-"""Models that may take all the time that is left: the naive forecast and the network that came trained."""
+"""Models that may use all the time left: the naive forecast and the pretrained network."""
 BREAKING = (RearviewError, ArithmeticError, LookupError, RuntimeError, ValueError, TypeError)
-"""What a candidate may break on while the others go on."""
+"""Errors that end a candidate but not the others."""
 INTERRUPTED = "interrupted"
 """The note of a candidate that Ctrl-C left without a part."""
 LEAST_COMPARED = 3
@@ -106,7 +106,7 @@ class AutoFit:
 
 @dataclass(slots=True, eq=False)
 class _Attempt:
-    """What became of one candidate."""
+    """One candidate with its backtest and final fit."""
 
     candidate: Candidate
     backtest: Backtest | None = None
@@ -134,7 +134,7 @@ def is_sampled(panel: Panel) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Contest:
-    """The candidates for a panel, how they are backtested, and what became of each."""
+    """The candidates for a panel, how they are backtested, and the results."""
 
     panel: Panel
     sample: Panel
@@ -212,13 +212,13 @@ class Contest:
             options.say(f"{candidate.name}: left out, {attempt.note}")
             return
         session = options.session(f"{candidate.name}-backtest", seconds)
-        kept = None
+        stored = None
         if options.checkpoints is not None and not candidate.trains:
-            asked = (self.spec, self.windows, self.levels, options.refit, candidate.name)
-            kept = options.checkpoints / f"{candidate.name}-{fingerprint(self.sample, *asked)}.npz"
+            request = (self.spec, self.windows, self.levels, options.refit, candidate.name)
+            stored = options.checkpoints / f"{candidate.name}-{fingerprint(self.sample, *request)}.npz"
         try:
-            if kept is not None and options.resume and kept.exists():
-                attempt.backtest = read_backtest(kept, candidate.fit(self.sample, session))
+            if stored is not None and options.resume and stored.exists():
+                attempt.backtest = read_backtest(stored, candidate.fit(self.sample, session))
             if attempt.backtest is None:
                 tested = time.monotonic()
                 attempt.backtest = backtest(
@@ -231,8 +231,8 @@ class Contest:
                     known_at=known_at,
                     own_ends=ends_apart(self.sample, self.spec.horizon),
                 )
-                if kept is not None:
-                    write_backtest(kept, attempt.backtest)
+                if stored is not None:
+                    write_backtest(stored, attempt.backtest)
                 if not candidate.trains:
                     self._revise_time(attempt, time.monotonic() - tested)
         except RearviewError as problem:
@@ -337,20 +337,20 @@ class Contest:
         else:
             weights = self._weigh(scored, losses, prior)
         weights = self._fit_members(scored, weights)
-        kept = [n for n, one in enumerate(scored) if one.final is not None]
+        used = [n for n, one in enumerate(scored) if one.final is not None]
         finals = tuple(one.final for one in scored if one.final is not None)
         combined, stretch = None, dict[float, float]()
         if losses is not None:
             tests = [*backtests.values()]
-            raw = combine_backtests([tests[n] for n in kept], losses[kept], prior[kept])
+            raw = combine_backtests([tests[n] for n in used], losses[used], prior[used])
             stretch = measure_stretch(raw, self.levels)
             combined = stretch_backtest(raw, spec.levels)
             bounds = cut_at_zero(combined.intervals) if spec.nonnegative else combined.intervals
             combined = replace(combined, intervals=bounds, notes=())
-        common = weights[:, kept].mean(axis=0)
+        common = weights[:, used].mean(axis=0)
         common = common / common.sum()
-        table = weights[:, kept] / weights[:, kept].sum(axis=1, keepdims=True)
-        shares = {scored[n]: float(share) for n, share in zip(kept, common, strict=True)}
+        table = weights[:, used] / weights[:, used].sum(axis=1, keepdims=True)
+        shares = {scored[n]: float(share) for n, share in zip(used, common, strict=True)}
         means = {} if losses is None else {one: float(np.nanmean(own)) for one, own in zip(scored, losses, strict=True)}
         standings = [self._standing(one, shares.get(one, 0.0), means.get(one)) for one in self.attempts]
         ensemble = Ensemble(
@@ -418,7 +418,11 @@ class Contest:
                 chosen = _choose_cheapest({n: spent[n] / done * (len(parts) - done) for n in chosen}, left)
             if len(chosen) < 2:
                 break
-            rows, tests = _cut(panel, part), dict[int, Backtest]()
+            if panel.series > MOST_BACKTESTED:
+                rows = panel.only(part)
+            else:
+                rows = _keep_targets(panel, [panel.columns.index(name) for name in part])
+            tests: dict[int, Backtest] = {}
             try:
                 for n in chosen:
                     started = time.monotonic()
@@ -482,14 +486,14 @@ class Contest:
             attempt.seconds += time.monotonic() - began
             if attempt.final is None:
                 weights[:, number] = 0
-        lost = weights.sum(axis=1) == 0
-        if lost.any():
+        memberless = weights.sum(axis=1) == 0
+        if memberless.any():
             alive = [n for n in used if scored[n].final is not None]
             if not alive and interrupted:
                 raise KeyboardInterrupt
             if not alive:
                 raise RearviewError(f"No model could be fitted: {'; '.join(one.note for one in scored)}")
-            weights[np.ix_(lost, alive)] = 1 / len(alive)
+            weights[np.ix_(memberless, alive)] = 1 / len(alive)
         return weights / weights.sum(axis=1, keepdims=True)
 
     def _standing(self, attempt: _Attempt, weight: float, loss: float | None) -> Standing:
@@ -559,13 +563,6 @@ def _list_others(panel: Panel, sample: Panel) -> list[Sequence[str]]:
     return [others[start : start + MOST_BACKTESTED] for start in range(0, len(others), MOST_BACKTESTED)]
 
 
-def _cut(panel: Panel, names: Sequence[str]) -> Panel:
-    """Series of these names, or targets with all inputs."""
-    if panel.series > MOST_BACKTESTED:
-        return panel.only(names)
-    return _keep_targets(panel, [panel.columns.index(name) for name in names])
-
-
 def _find_places(panel: Panel, part: Panel) -> NDArray[np.int64]:
     """[variable]: the numbers that the variables of a part have in the panel."""
     rows = {name: number for number, name in enumerate(panel.ids)}
@@ -586,10 +583,10 @@ def _compare_last_window(test: Backtest | None) -> Iterator[str]:
     level = min(test.intervals)
     low, high = test.intervals[level]
     there = np.isfinite(test.y) & np.isfinite(low) & np.isfinite(high)
-    held = there & (low <= test.y) & (test.y <= high)
+    inside = there & (low <= test.y) & (test.y <= high)
     if not there[:-1].any() or not there[-1].any():
         return
-    before, last = held[:-1].sum() / there[:-1].sum(), held[-1].sum() / there[-1].sum()
+    before, last = inside[:-1].sum() / there[:-1].sum(), inside[-1].sum() / there[-1].sum()
     if last < min(before, level / 100) / 2:
         yield (
             f"The {level:g} % intervals held {100 * before:.0f} % of the time in the backtest windows before the last "

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rearview.core.errors import InputError
-from rearview.data.panel import Finding, Panel
+from rearview.data.panel import Panel
 from rearview.data.statics import StaticScale
 from rearview.data.windows import Windows
-from rearview.estimators.forecast.predictor import Array, Forecasts
+from rearview.estimators.forecast.predictor import Array, FittedModel, Forecasts, join_columns, list_pasts
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
 from rearview.tasks import window_ridge
@@ -21,27 +21,15 @@ MOST_OWN = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linear:
+class Linear(FittedModel):
     """Coefficients for the targets of a panel."""
 
-    spec: ForecastSpec
     ridge: Ridge
     ids: tuple[str, ...]
-    columns: tuple[str, ...]
-    step: str
     period: int
     statics: StaticScale | None = None
     """What describes the series."""
-    known: int = 0
     name: str = NAME
-    notes: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    interrupted: bool = False
-
-    @property
-    def targets(self) -> int:
-        """All its columns are forecast."""
-        return len(self.columns)
 
     @property
     def lookback(self) -> int:
@@ -54,17 +42,11 @@ class Linear:
         cells = np.full((len(which), self.targets, self.spec.horizon, 1 + 2 * len(levels)), np.nan)
         place = {name: number for number, name in enumerate(self.ids)}
         about = None if self.statics is None else self.statics.read(panel.statics, panel.series)
-        for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
-            number, told = place.get(panel.ids[series]), None if about is None else about[series]
-            for target in range(self.targets):
-                first = int(panel.first[series, target])
-                if first < start:
-                    rows = slice(max(first, start - self.lookback), start)
-                    past = panel.values[rows, target].astype(np.float64) + panel.centre[series, target]
-                    pool = 0 if number is None else int(self.ridge.pools[number * self.targets + target])
-                    cells[window, target] = undo_transform(self.ridge.forecast(past, pool, levels, told), self.spec)
-        bounds = {level: (cells[..., 1 + 2 * n], cells[..., 2 + 2 * n]) for n, level in enumerate(levels)}
-        return Forecasts(which.series, cells[..., 0], bounds, self.notes)
+        for window, series, target, past in list_pasts(panel, which, self.targets, self.lookback):
+            number, features = place.get(panel.ids[series]), None if about is None else about[series]
+            pool = 0 if number is None else int(self.ridge.pools[number * self.targets + target])
+            cells[window, target] = undo_transform(self.ridge.forecast(past, pool, levels, features), self.spec)
+        return join_columns(which, cells, levels, self.notes)
 
 
 def fit(panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...]) -> Linear:

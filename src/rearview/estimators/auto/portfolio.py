@@ -29,9 +29,8 @@ PRIORS = {
     "seasonal_naive": 0.25, "theta": 0.25, weights.NAME: 4.0, NEAR: 4.0, TUNED: 4.0, "patchtst": 0.25,
     "itransformer": 0.25,
 }  # fmt: skip
-"""What members weigh that lose the same in the backtest, 1 where nothing is said; by the development tasks
-(docs/findings-defaults.md). A network that begins with nothing counts where it is far better, as its backtest flatters
-it."""
+"""Relative weights of members with equal backtest losses, 1 by default; from the development tasks
+(docs/findings-defaults.md). A network trained from scratch weighs less, because its backtest is too optimistic."""
 
 Fit = Callable[[Panel, Session], Predictor]
 
@@ -51,14 +50,14 @@ class Candidate:
 
     @property
     def prior(self) -> float:
-        """What it weighs beside others whose backtests lose as much."""
+        """Its weight relative to others with the same backtest loss."""
         return PRIORS.get(self.name, 1.0)
 
 
 def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
     """The seasons that the targets of a panel show, shortest first; the given one alone where one is given.
 
-    They are looked for in rows cleared of what known inputs explain: a strong promotion hides a weekly season.
+    Effects of known inputs are removed first: a strong promotion hides a weekly season.
     """
     if given is not None:
         return (given,) if given > 1 else ()
@@ -89,7 +88,7 @@ def list_candidates(
     panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], *, quick: bool, workers: int
 ) -> list[Candidate]:
     """The candidates, cheapest first, or the one that is asked for; `quick` leaves out networks that train."""
-    asked = spec.model
+    requested = spec.model
     spec = replace(spec, intervals="conformal", season=seasons[0] if seasons else 1)
     candidates = [_statistics(statistical_models.NAMES[0], panel, spec, seasons, workers)]
     shipped = replace(spec, model=weights.NAME)
@@ -119,7 +118,7 @@ def list_candidates(
         )
     )
     for name in statistical_models.NAMES[1:]:
-        if name != "mstl" or seasons or asked == name:  # without a season it is ETS
+        if name != "mstl" or seasons or requested == name:  # without a season it is ETS
             candidates.append(_statistics(name, panel, spec, seasons, workers))
     if not quick:
         if weights.available():
@@ -132,13 +131,13 @@ def list_candidates(
                 )
             )
         networks = ["patchtst"]
-        beside = panel.input_names or panel.statics
-        if ((panel.series == 1 and len(panel.columns) > 1) or beside) and len(panel.columns) <= MOST_COUPLED:
+        has_inputs = panel.input_names or panel.statics
+        if ((panel.series == 1 and len(panel.columns) > 1) or has_inputs) and len(panel.columns) <= MOST_COUPLED:
             networks.append("itransformer")
         for network in networks:
             candidates.append(_network(network, spec, seasons))
-    if asked in ALONE:
-        candidates = [one for one in candidates if one.name == asked]
+    if requested in ALONE:
+        candidates = [one for one in candidates if one.name == requested]
         quick = True
     if not panel.known:
         return candidates
@@ -148,7 +147,7 @@ def list_candidates(
 
 
 def _tune(shipped: Pretrained, session: Session) -> Predictor:
-    """The network trained further; one that stayed as it came is no second member."""
+    """The network trained further; refused where training changed nothing, as it would be in the portfolio twice."""
     fitted = shipped.tuned(session)
     if fitted.name != TUNED:
         raise InputError(f"training {weights.NAME} further gave nothing better in its time; it is kept as it came")
@@ -180,15 +179,15 @@ def _network(name: str, spec: ForecastSpec, seasons: tuple[int, ...]) -> Candida
 
 def _find_effects(seasons: tuple[int, ...]) -> Callable[[Panel], Effects]:
     """The effects of known inputs in some rows, found once for all candidates that are fitted to them."""
-    kept: list[tuple[Panel, Effects]] = []
+    cache: list[tuple[Panel, Effects]] = []
 
     def find(rows: Panel) -> Effects:
-        for panel, effects in kept:
+        for panel, effects in cache:
             if panel is rows:
                 return effects
-        kept.append((rows, Effects.fit(rows, seasons)))
-        del kept[:-2]  # those of the backtest, and those of the forecast
-        return kept[-1][1]
+        cache.append((rows, Effects.fit(rows, seasons)))
+        del cache[:-2]  # those of the backtest, and those of the forecast
+        return cache[-1][1]
 
     return find
 

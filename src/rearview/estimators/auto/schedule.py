@@ -22,8 +22,19 @@ LEAST_SPENT = 0.5
 """Seconds of the processor before which nothing is said of its speed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Callbacks for the progress of a fit or a job."""
+
+    progress: train.Progress | bool | None = None
+    say: Callable[[str], None] = lambda _: None
+    """Receives the plan, and a line for each model."""
+    stage: Callable[[str, Sequence[str]], None] = lambda doing, left: None
+    """Receives what runs now and what is left."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Listener):
     """How a portfolio is fitted."""
 
     time_limit: float = DEFAULT_LIMIT
@@ -37,11 +48,6 @@ class Options:
     checkpoints: Path | None = None
     """Folder for what is finished: backtests of members and checkpoints of networks."""
     resume: bool = False
-    progress: train.Progress | bool | None = None
-    say: Callable[[str], None] = lambda _: None
-    """Receives the plan, and a line for each member."""
-    stage: Callable[[str, Sequence[str]], None] = lambda doing, left: None
-    """Receives what runs now and what is left."""
     started: float = field(default_factory=time.monotonic)
     made: tuple[float, float] = field(default_factory=lambda: (time.monotonic(), processor_seconds()))
     """When the options were made: by the clock, and in seconds of the processor."""
@@ -81,17 +87,17 @@ def check_rows(panel: Panel, spec: ForecastSpec) -> None:
         )
 
 
-def choose_windows(panel: Panel, horizon: int, seasons: tuple[int, ...], asked: int | None) -> int:
+def choose_windows(panel: Panel, horizon: int, seasons: tuple[int, ...], requested: int | None) -> int:
     """As many backtest windows as leave two seasons, or two horizons, before the first, five at most; or as asked."""
     longest = int(panel.lengths.max())
-    if asked is not None:
-        needed = asked * horizon + LEAST_ROWS
-        if asked and needed > longest:
+    if requested is not None:
+        needed = requested * horizon + LEAST_ROWS
+        if requested and needed > longest:
             raise TooShort(
-                f"{panel.layout.source} is not long enough: {quantity(asked, 'backtest window')} of "
+                f"{panel.layout.source} is not long enough: {quantity(requested, 'backtest window')} of "
                 f"{quantity(horizon, 'step')} and {LEAST_ROWS} rows before them need {needed:,} rows, but there are "
                 f"{longest:,}; ask for fewer windows."
             )
-        return asked
+        return requested
     needed = max([2 * season + 2 for season in seasons if 3 * season <= longest] + [2 * horizon, 12])
     return max(0, min(MOST_WINDOWS, (longest - needed) // horizon))

@@ -1,7 +1,7 @@
 """Statistical forecasters, one model a variable: ETS, Theta and MSTL of statsforecast, and the seasonal naive forecast.
 
-Nothing is kept of a fit but the settings: a forecast fits each variable afresh to the rows before it. Variables that a
-model can't be fitted to get the naive forecast, and a note counts them.
+Only the settings are kept: a forecast fits each variable again to the rows before it. Variables that a model can't be
+fitted to get the naive forecast, and a note counts them.
 """
 
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rearview.core.wording import quantity
-from rearview.data.panel import Finding, Panel
+from rearview.data.panel import Panel
 from rearview.data.windows import Windows
-from rearview.estimators.forecast.predictor import Array, Forecasts
+from rearview.estimators.forecast.predictor import Array, FittedModel, Forecasts, join_columns, list_pasts
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
 from rearview.tasks.statistical_models import Name, fit_and_forecast
@@ -21,41 +21,27 @@ MOST_ROWS = {"seasonal_naive": 4_096, "theta": 768, "mstl": 2_400, "ets": 512}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statistical:
+class Statistical(FittedModel):
     """A statistical model and its settings."""
 
-    spec: ForecastSpec
     model: Name
     seasons: tuple[int, ...]
     """Shortest first; empty: none."""
-    columns: tuple[str, ...]
-    step: str
     workers: int = 1
     """Processes that share the variables where they are many."""
-    known: int = 0
-    notes: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    interrupted: bool = False
 
     @classmethod
     def of(
         cls, model: Name, panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], workers: int = 1
     ) -> "Statistical":
         """The model for the targets of a panel."""
-        columns = panel.target_names
-        return cls(
-            spec=spec, model=model, seasons=seasons, columns=columns, step=str(panel.step), workers=workers
-        )  # fmt: skip
+        names, step = panel.target_names, str(panel.step)
+        return cls(spec=spec, model=model, seasons=seasons, columns=names, step=step, workers=workers)
 
     @property
     def name(self) -> str:
         """What it is called."""
         return self.model
-
-    @property
-    def targets(self) -> int:
-        """All its columns are forecast."""
-        return len(self.columns)
 
     @property
     def lookback(self) -> int:
@@ -70,23 +56,14 @@ class Statistical:
     def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
         """Forecast from the rows before each window's start (see `Predictor`)."""
         panel = transform_panel(panel, self.spec)
-        pasts: list[Array] = []
-        places: list[tuple[int, int]] = []
-        for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
-            for target in range(self.targets):
-                first = int(panel.first[series, target])
-                if first < start:
-                    begin = max(first, start - self.lookback)
-                    pasts.append(panel.values[begin:start, target].astype(np.float64) + panel.centre[series, target])
-                    places.append((window, target))
-        shape = (len(which), self.targets, self.spec.horizon)
+        listed = list(list_pasts(panel, which, self.targets, self.lookback))
+        pasts = [past for *_, past in listed]
         quantiles, failed = fit_and_forecast(self.model, pasts, self.spec.horizon, self.seasons, levels, self.workers)
-        cells = np.full((*shape, 1 + 2 * len(levels)), np.nan)
-        for place, values in zip(places, quantiles, strict=True):
-            cells[place] = undo_transform(values, self.spec)
+        cells = np.full((len(which), self.targets, self.spec.horizon, 1 + 2 * len(levels)), np.nan)
+        for (window, _, target, _), values in zip(listed, quantiles, strict=True):
+            cells[window, target] = undo_transform(values, self.spec)
         notes = self.notes
         if failed:
             count = quantity(len(pasts), "forecast")
             notes = (*notes, f"{self.model} could not be fitted for {failed} of {count}, which are naive instead.")
-        bounds = {level: (cells[..., 1 + 2 * n], cells[..., 2 + 2 * n]) for n, level in enumerate(levels)}
-        return Forecasts(which.series, cells[..., 0], bounds, notes)
+        return join_columns(which, cells, levels, notes)

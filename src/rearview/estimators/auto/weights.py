@@ -1,8 +1,8 @@
 """Weights of a portfolio's members from their backtests, and forecasts combined by them.
 
-A weight is the member's prior times a power of its backtest loss. A few windows can't tell members apart that are all
-good, so the prior says what held on other data: on the development tasks (docs/findings-defaults.md) a portfolio that
-began with equal weights was behind its own best member, and one that knows which members are good as a rule is ahead.
+A weight is the member's prior times a power of its backtest loss. A few windows can't distinguish good members, so the
+prior adds what held on other data: on the development tasks (docs/findings-defaults.md) a portfolio with equal priors
+was worse than its own best member, and one with these priors is better.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from rearview.estimators.forecast.predictor import Array, Bounds
 POWER = 8
 """A member's weight falls with this power of its loss."""
 WORST = 1.5
-"""Members whose loss is so many times the best one's have no weight."""
+"""Members whose loss is at least this many times the lowest have no weight."""
 LEAST = 0.05
 """Weights below this share, of a variable or on average, count as none: a member costs time wherever it is used."""
 OWN_WINDOWS = 30
@@ -53,10 +53,10 @@ def choose_weights(losses: Array, prior: Array) -> Array:
     weights = np.where(relative < WORST, prior * np.maximum(relative, 1e-9) ** -POWER, 0.0)
     weights /= weights.sum(axis=1, keepdims=True)
     common = weights.mean(axis=0)
-    kept = np.where((weights < LEAST) | (common < LEAST), 0.0, weights)
+    trimmed = np.where((weights < LEAST) | (common < LEAST), 0.0, weights)
     common = np.where(common < LEAST, 0.0, common)
-    kept = np.where(kept.sum(axis=1, keepdims=True) > 0, kept, common)
-    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+    trimmed = np.where(trimmed.sum(axis=1, keepdims=True) > 0, trimmed, common)
+    return np.asarray(trimmed / trimmed.sum(axis=1, keepdims=True))
 
 
 def tilt_weights(common: Array, losses: Array) -> Array:

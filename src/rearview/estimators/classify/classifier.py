@@ -11,7 +11,6 @@ classifier.save("model/")
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -33,7 +32,7 @@ from rearview.estimators.classify.fit import Fitted, Likelihoods, Prepared
 from rearview.estimators.classify.portfolio import portfolio
 from rearview.estimators.classify.portfolio.portfolio import Portfolio, PreparedPortfolio
 from rearview.estimators.classify.spec import AUTO, ClassifierOptions, ClassifySpec
-from rearview.estimators.frames import Frame, new_frame
+from rearview.estimators.frames import Frame, leaderboard_frame
 from rearview.estimators.options import Attention
 from rearview.tasks.confusion import Confusion
 
@@ -57,13 +56,13 @@ def predict(fitted: Fitted | Portfolio, cases: Cases) -> Likelihoods:
 
 
 class Classifier(Estimator[Fitted | Portfolio]):
-    """Tells the classes of series apart with a portfolio of classifiers, or with one trained network."""
+    """Classifies series with a portfolio of classifiers, or with one trained network."""
 
     classes_: Labels
     """The classes, sorted; columns of `predict_proba` are in this order."""
     n_features_in_: int
     """Channels of a case; for a 2-D array, whose cases have one channel, its columns."""
-    # Settings, as given: nothing checked and nothing copied before `fit`, as scikit-learn has it.
+    # Settings as given: nothing is checked or copied before `fit`, as scikit-learn requires.
     model: str
     attention: Attention
     lookback: int | None
@@ -81,7 +80,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
 
     @base.takes(ClassifierOptions)
     def __init__(self, options: ClassifierOptions) -> None:
-        """How to classify; everything left open is chosen from the cases, with a reason (`fitted_.plan`)."""
+        """How to classify; anything you omit is chosen from the cases, with a reason (`fitted_.plan`)."""
         vars(self).update(self._given)
 
     def fit(
@@ -104,7 +103,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
         self._trained_on = cases
         self.remember_fit(started, X, y)
         self.n_features_in_ = int(X.shape[1]) if isinstance(X, np.ndarray) and X.ndim == 2 else cases.channels
-        if not isinstance(X, Cases):  # whoever hands over cases looks at findings and notes himself
+        if not isinstance(X, Cases):  # callers that pass cases handle findings and notes themselves
             base.warn(finding.message for finding in self.findings if finding.kind == "warning")
         return self
 
@@ -125,7 +124,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
         cases = self.read(X, y)
         if cases.labels is None:
             raise SettingsError("score needs the true classes; give y.")
-        _refuse_strangers(cases.labels, self.classes_)
+        _refuse_unknown_classes(cases.labels, self.classes_)
         likelihoods = predict(self.fitted_, cases)
         if not isinstance(X, Cases):
             base.warn((*unknown_classes(cases, self.classes_), *likelihoods.notes))
@@ -137,7 +136,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
         cases = self.read(X, y)
         if cases.labels is None:
             raise SettingsError("A confusion table needs the true classes; give y.")
-        _refuse_strangers(cases.labels, self.classes_)
+        _refuse_unknown_classes(cases.labels, self.classes_)
         return Confusion.of(cases.labels, self.predict(cases), self.classes_)
 
     def leaderboard(self) -> Frame:
@@ -145,13 +144,12 @@ class Classifier(Estimator[Fitted | Portfolio]):
         that its fit did not see, seconds. A polars frame, or pandas where polars is missing."""
         if isinstance(self.fitted_, Fitted):
             raise SettingsError(f"{self.fitted_.spec.model} is one network; model='auto' has a leaderboard.")
-        rows = [asdict(standing) for standing in self.fitted_.standings]
-        return new_frame({name: [row[name] for row in rows] for name in rows[0]})
+        return leaderboard_frame(self.fitted_.standings)
 
     def plot(self, X: object = None, y: object = None, *, kind: str = "confusion") -> "Figure":
         """A plotly figure: which classes are taken for which, or with kind="cases" the cases most often confused.
 
-        Without cases those of training are told, by fits of the portfolio that did not see them.
+        Without cases it shows those of training, classified by fits of the portfolio that did not see them.
         """
         return load_views("classify").plot(self, X, y, kind)
 
@@ -171,7 +169,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
         return self._cases(X, y, self.fitted_.columns)
 
     def adopt(self, fitted: Fitted | Portfolio) -> None:
-        """Take over what was fitted elsewhere."""
+        """Use a model that was fitted elsewhere."""
         self._fitted = fitted
         self.classes_ = fitted.classes
         self.n_features_in_ = fitted.channels
@@ -280,7 +278,7 @@ def is_among(labels: Labels, classes: Labels) -> NDArray[np.bool_]:
     return np.array([label in some for label in labels.tolist()], dtype=bool)
 
 
-def _refuse_strangers(labels: Labels, classes: Labels) -> None:
+def _refuse_unknown_classes(labels: Labels, classes: Labels) -> None:
     if not is_among(labels, classes).any():
         raise InputError(
             f"None of the classes in y is one that the classifier was trained on: y holds "
@@ -292,11 +290,11 @@ def _refuse_strangers(labels: Labels, classes: Labels) -> None:
 def unknown_classes(cases: Cases, classes: Labels) -> list[str]:
     """A sentence where cases are of classes that training did not have."""
     assert cases.labels is not None
-    strange = ~is_among(cases.labels, classes)
-    count = int(strange.sum())
+    is_unknown = ~is_among(cases.labels, classes)
+    count = int(is_unknown.sum())
     if not count:
         return []
-    names = listing([str(label) for label in np.unique(cases.labels[strange])], most=5)
+    names = listing([str(label) for label in np.unique(cases.labels[is_unknown])], most=5)
     are, they = ("is", "the case counts as an error") if count == 1 else ("are", "they count as errors")
     return [
         f"{count} of {len(cases)} cases of {cases.source} {are} of a class that training did not have ({names}): it "
@@ -305,7 +303,7 @@ def unknown_classes(cases: Cases, classes: Labels) -> list[str]:
 
 
 def _weights(given: object, cases: Cases) -> NDArray[np.float64] | None:
-    """A weight for each case; weights by which no mean exists are refused."""
+    """A weight for each case; weights without a weighted mean are refused."""
     if given is None:
         return None
     try:
@@ -327,7 +325,7 @@ def _weights(given: object, cases: Cases) -> NDArray[np.float64] | None:
 
 
 def _not_fitted() -> type[NotFittedError]:
-    """The error of an unfitted classifier; where scikit-learn is in use, also its own, which it looks out for."""
+    """The error of an unfitted classifier; where scikit-learn is imported, also a subclass of its own error."""
     theirs = sys.modules.get("sklearn.exceptions")
     if theirs is None:
         return NotFittedError

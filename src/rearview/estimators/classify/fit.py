@@ -21,7 +21,7 @@ from rearview.tasks.objectives import Classify
 from rearview.tasks.plan import GIVEN, Choice, Plan
 
 FEW_HELD = 10
-"""Held-out cases below which the epoch they pick is a matter of luck, which a sentence says."""
+"""Held-out cases below which a finding calls the choice of the epoch uncertain."""
 PREDICTED_AT_ONCE = 256
 
 
@@ -111,18 +111,9 @@ def prepare(cases: Cases, spec: ClassifySpec) -> Prepared:
     # Statistics of the cases that train, not of those that pick the epoch.
     scaler = ChannelScaler.fit(cases.take(learned))
     data = pad_cases(cases, scaler, codes, lookback.value, fill=spec.fill, device=base.resolve_device(spec.device))
-    network = base.create_network(
-        spec.model,
-        seed=spec.seed,
-        device=data.values.device,
-        attention=spec.attention,
-        settings=plan.model_settings,
-        channels=cases.channels,
-        lookback=lookback.value,
-        asks="classes",
-        classes=len(classes),
+    network, training = base.build_network(
+        spec.model, spec, plan, channels=cases.channels, lookback=lookback.value, asks="classes", classes=len(classes)
     )
-    training = base.training_settings(spec.model, plan, spec.seed)
     return Prepared(spec, cases, plan, network, data, classes, codes, scaler, training, learned, held)
 
 
@@ -179,7 +170,7 @@ def network_logits(fitted: Fitted, cases: Cases) -> Tensor:
 
 
 def note_limits(cases: Cases, scaler: ChannelScaler, lookback: int) -> list[str]:
-    """Sentences about cases that a classifier reads otherwise than they are."""
+    """Sentences about cases that a classifier truncates, fills or clips."""
     notes, of = [finding.message for finding in cases.findings], f"of {len(cases)} cases of {cases.source}"
     longest = int(cases.lengths.max())
     if longest > lookback:
@@ -216,7 +207,7 @@ def find_oddities(
     held: NDArray[np.int64],
     shorter: str = "padded at the front and the padding is masked",
 ) -> list[Finding]:
-    """What was repaired in training cases, and what to be wary of; `shorter` says what becomes of shorter cases."""
+    """Repairs of training cases and warnings about them; `shorter` says how shorter cases are treated."""
     findings = [*cases.findings]
     lengths = cases.lengths
     if lengths.min() < lengths.max():
@@ -248,7 +239,7 @@ def find_oddities(
 
 
 def _find_overshadowing(cases: Cases) -> list[Finding]:
-    """Warn of channels in which a few values are so far off that, scaled by them, all others look alike."""
+    """Warn of channels in which a few extreme values determine the scale, so that all others look alike."""
     steps = np.concatenate(cases.series, axis=1)
     far = np.abs(steps - np.nanmedian(steps, axis=1, keepdims=True))
     usual = np.nanmedian(far, axis=1)

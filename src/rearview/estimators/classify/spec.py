@@ -2,15 +2,10 @@
 
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
 
 from rearview.core.errors import SettingsError
 from rearview.data.read_options import Fill, Sentinels, check_fill
-from rearview.estimators.options import NetworkSpec
-
-if TYPE_CHECKING:
-    from rearview.train import Progress
-
+from rearview.estimators.options import EstimatorOptions, NetworkSpec
 
 AUTO = "auto"
 NETWORK = "patchtst"
@@ -19,7 +14,7 @@ NETWORK = "patchtst"
 
 @dataclass(frozen=True)
 class ClassifySpec(NetworkSpec):
-    """A classification as asked for; None leaves a choice to the plan."""
+    """A classification request; None leaves the choice to the plan."""
 
     model: str = AUTO
     """auto: several simple classifiers and a network, weighed by cross-validation; or one network (see `rearview list
@@ -60,11 +55,5 @@ class CaseColumns:
 
 
 @dataclass(frozen=True)
-class ClassifierOptions(CaseColumns, ClassifySpec):
-    """Everything that a classifier can be given."""
-
-    progress: "Progress | bool | None" = field(default=None, kw_only=True)
-    """Receives the progress of training; True: a line on the terminal; default: none."""
-
-    def __post_init__(self) -> None:
-        """Leave the checks to the spec."""
+class ClassifierOptions(EstimatorOptions, CaseColumns, ClassifySpec):
+    """All arguments of a classifier."""

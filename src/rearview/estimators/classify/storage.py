@@ -23,7 +23,7 @@ from rearview.estimators.classify.portfolio.portfolio import Portfolio, Standing
 from rearview.estimators.classify.portfolio.ridge import Ridge
 from rearview.estimators.classify.portfolio.vote import Vote
 from rearview.estimators.classify.spec import ClassifySpec
-from rearview.estimators.storage import Facts, Stored, describe_network, load_model, save_model
+from rearview.estimators.storage import Facts, Stored, describe_network, load_model
 from rearview.models.features.rocket import SHORTEST
 from rearview.tasks.plan import Plan
 
@@ -41,7 +41,8 @@ def save(folder: Path, fitted: Fitted | Portfolio, reading: Facts) -> None:
     stored = {"dtype": kind.str, "values": classes}
     facts = {"classes": stored, "cases": fitted.cases, "columns": fitted.columns, "reading": reading}
     if isinstance(fitted, Fitted):
-        save_model(CLASSIFIER, folder, fitted, facts, _scale(fitted.scaler))
+        shared, tensors = describe_network(fitted, _scale(fitted.scaler))
+        CLASSIFIER.save(folder, {**shared, **facts}, tensors)
         return
     members, tensors = _describe_members(fitted)
     own: Facts = {
@@ -93,6 +94,8 @@ def _read_portfolio(stored: Stored, classes: Labels, columns: tuple[str, ...]) -
         each["name"]: _read_member(each, strip_prefix(f"member.{number}.", stored.tensors), classes, columns, spec)
         for number, each in enumerate(own["members"])
     }
+    ballot = strip_prefix("vote.", stored.tensors)
+    no_offsets = torch.zeros(len(ballot["weights"]), len(classes), dtype=torch.float64)  # as classifiers saved earlier
     portfolio = Portfolio(
         spec=spec,
         plan=Plan.from_dict(facts["plan"]),
@@ -104,21 +107,15 @@ def _read_portfolio(stored: Stored, classes: Labels, columns: tuple[str, ...]) -
         steps=own["steps"],
         blocks={block.name: block for block in blocks},
         members=members,
-        vote=_read_vote(strip_prefix("vote.", stored.tensors), len(classes)),
+        vote=Vote.from_tensors({"offsets": no_offsets, **ballot}),
         standings=tuple(Standing(**standing) for standing in own["standings"]),
     )
     if not 0 < portfolio.steps <= max(portfolio.lookback, SHORTEST):
         raise DamagedModel(f"its cases have {portfolio.steps!r} steps, of which {portfolio.lookback!r} count")
-    # Blocks, members and vote that do not fit together are found out now, not by the first case of somebody's.
+    # Blocks, members and vote that do not fit together are refused now, not at the first prediction.
     case = np.tile(np.linspace(0, 1, portfolio.steps), (portfolio.channels, 1))
     portfolio.predict(Cases((case,), labels=None, names=("case 1",), source="a trial"))
     return portfolio
-
-
-def _read_vote(tensors: Mapping[str, Tensor], classes: int) -> Vote:
-    """The vote; those saved earlier had no offsets."""
-    none = torch.zeros(len(tensors["weights"]), classes, dtype=torch.float64)
-    return Vote.from_tensors({"offsets": none, **tensors})
 
 
 def _read_scaler(stored: Stored) -> ChannelScaler:

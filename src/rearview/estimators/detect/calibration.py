@@ -1,7 +1,7 @@
 """The usual error of each channel and the threshold of each series, learned from rows held out from training.
 
-A channel that can't be foretold has a large error at all times and would drown the others, so the error of a cell is
-divided by what is usual for its series and channel. A series with enough held-out rows has a threshold of its own;
+A channel that is hard to predict has large errors at all times and would dominate the others, so the error of a cell is
+divided by the mean error of its series and channel. A series with enough held-out rows has a threshold of its own;
 others share one that is drawn from all held-out rows together.
 """
 
@@ -22,7 +22,7 @@ from rearview.tasks.plan import GIVEN
 ENOUGH = 10
 """Rows expected beyond a threshold, at least, for a series to have one of its own."""
 LEAST_USUAL = 0.01
-"""The least usual error, a tenth of a standard deviation squared: a channel met exactly is no hair trigger."""
+"""The least usual error, a tenth of a standard deviation squared: a perfect fit must not make tiny errors alarms."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ class Usual:
     def weigh(self, errors: NDArray[np.float32], panel: Panel, place: list[int | None]) -> Scores:
         """Scores of rows from errors [row, channel]; `place` says where each series stands among those of training."""
         usual = np.stack([self.elsewhere if p is None else self.known[p] for p in place])
-        return weigh(np.divide(errors, np.repeat(usual, panel.lengths, axis=0), dtype=np.float32))
+        return average_channels(np.divide(errors, np.repeat(usual, panel.lengths, axis=0), dtype=np.float32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,102 +63,113 @@ class Calibration:
         return np.array([self.threshold_elsewhere if p is None else self.thresholds[p] for p in place])
 
 
-def calibrate(
-    network: Model,
-    panel: Panel,
-    scaler: Scaler,
-    border: NDArray[np.int64],
-    spec: DetectSpec,
-    words: str,
-    constant: Channels | None = None,
-) -> Calibration:
-    """Learn usual errors and thresholds from the rows after `border[s]`; from all rows where none are held out.
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOut:
+    """The rows held out from training; all rows of all series where none are."""
 
-    `words` names the held-out rows; `constant` [series, channel] are the channels that are held against their constant.
-    """
-    held = border < panel.lengths
-    used = held if held.any() else ~held
-    # A forecast of the first held-out rows looks back on rows before them; a window to give back lies among its own.
-    context = spec.lookback if spec.mode == "forecast" and held.any() else 0
-    begin = panel.offsets[:-1] + np.where(held, border - context, 0)
-    part = panel.between(begin, np.where(used, panel.offsets[1:], begin))
-    own = Scaler(scaler.mean[used], scaler.std[used])
-    held_to = None if constant is None else constant[used]
-    errors = score(network, part, own, spec.lookback, spec.mode, spec.step, held_to)
-    for a, _ in part.bounds():
-        errors[a : a + context] = np.nan
-    series = np.flatnonzero(used)
-    usual = find_usual(errors, part, series, panel.series, constant, balance=spec.balance)
-    rows = usual.weigh(errors, part, list(series.tolist())).rows
-    limits, pooled, drawn = draw_thresholds([rows[a:b] for a, b in part.bounds()], series, panel.series, spec)
-    return Calibration(usual, limits, pooled, *describe_threshold(drawn, words, held=bool(held.any())))
+    panel: Panel
+    series: NDArray[np.int64]
+    """The place of each of its series among those of training."""
+    count: int
+    """Series of training."""
+    scaler: Scaler
+    constant: Channels | None
+    """[series of training, channel]: the channels that are held against their constant."""
+    empty: bool
+    """Whether no rows could be held out, so that these are the training rows."""
+    context: int
+    """Rows at the beginning of each series that are there to look back on alone."""
+
+    @classmethod
+    def of(
+        cls, panel: Panel, scaler: Scaler, border: NDArray[np.int64], constant: Channels | None, context: int = 0
+    ) -> "HeldOut":
+        """The rows of each series after `border[s]`, and `context` rows before them."""
+        held = border < panel.lengths
+        used = held if held.any() else ~held
+        begin = panel.offsets[:-1] + np.where(held, border - context, 0)
+        part = panel.between(begin, np.where(used, panel.offsets[1:], begin))
+        scaler = Scaler(scaler.mean[used], scaler.std[used])
+        empty = not held.any()
+        return cls(part, np.flatnonzero(used), panel.series, scaler, constant, empty, 0 if empty else context)
+
+    @property
+    def place(self) -> list[int | None]:
+        """`series` as a list."""
+        return list(self.series.tolist())
+
+    @property
+    def own_constant(self) -> Channels | None:
+        """`constant` for the series that have rows here."""
+        return None if self.constant is None else self.constant[self.series]
+
+    def split(self, rows: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """The numbers [row] of each series."""
+        return [rows[a:b] for a, b in self.panel.bounds()]
+
+    def describe(self, drawn: str, words: str) -> tuple[str, tuple[str, ...]]:
+        """(how thresholds were chosen, notes); `words` name the held-out rows."""
+        if not self.empty:
+            return f"{drawn}, on {words}", ()
+        note = "Too short to hold rows out: the threshold rests on training rows and is likely too low."
+        return f"{drawn}, on the training rows", (note,)
 
 
-def describe_threshold(drawn: str, words: str, *, held: bool) -> tuple[str, tuple[str, ...]]:
-    """(how the thresholds were chosen, notes); `words` names the held-out rows, where some are `held`."""
-    if held:
-        return f"{drawn}, on {words}", ()
-    note = "Too short to hold rows out: the threshold rests on training rows and is likely too low."
-    return f"{drawn}, on the training rows", (note,)
+def calibrate(network: Model, held: HeldOut, spec: DetectSpec, words: str) -> Calibration:
+    """Learn usual errors and thresholds; `words` name the held-out rows."""
+    errors = score(network, held.panel, held.scaler, spec.lookback, spec.mode, spec.step, held.own_constant)
+    for a, _ in held.panel.bounds():
+        errors[a : a + held.context] = np.nan
+    usual = find_usual(errors, held, balance=spec.balance)
+    limits, pooled, drawn = draw_thresholds(usual.weigh(errors, held.panel, held.place).rows, held, spec)
+    return Calibration(usual, limits, pooled, *held.describe(drawn, words))
 
 
-def find_usual(
-    errors: NDArray[np.float32],
-    part: Panel,
-    series: NDArray[np.int64],
-    count: int,
-    constant: Channels | None,
-    *,
-    balance: bool,
-) -> Usual:
-    """Mean errors of each series and of all, from those of some `series` among `count`; 1 without `balance`."""
-    channels = errors.shape[1]
+def find_usual(errors: NDArray[np.float32], held: HeldOut, *, balance: bool) -> Usual:
+    """Mean errors of each series and of all; 1 without `balance`."""
+    channels, constant = errors.shape[1], held.constant
     if not balance:
-        return Usual.ones(count, channels)
+        return Usual.ones(held.count, channels)
     if constant is None:
-        constant = np.zeros((count, channels), dtype=bool)
+        constant = np.zeros((held.count, channels), dtype=bool)
     varying = errors
     if constant.any():
-        # What is constant in one series says nothing of how well it is met where it varies.
-        varying = np.where(np.repeat(constant[series], part.lengths, axis=0), np.float32(np.nan), errors)
-    elsewhere = _means(varying, np.ones(channels))
+        # The error of a channel that is constant in one series says nothing about series in which it varies.
+        rows = np.repeat(constant[held.series], held.panel.lengths, axis=0)
+        varying = np.where(rows, np.float32(np.nan), errors)
+    elsewhere = np.maximum(_mean(varying, 0, np.ones(channels)), LEAST_USUAL)
     usual = np.where(constant, LEAST_USUAL, elsewhere)
-    for s, (a, b) in zip(series.tolist(), part.bounds(), strict=True):
-        usual[s] = _means(errors[a:b], usual[s])
+    for s, (a, b) in zip(held.series.tolist(), held.panel.bounds(), strict=True):
+        usual[s] = np.maximum(_mean(errors[a:b], 0, usual[s]), LEAST_USUAL)
     return Usual(usual, elsewhere)
 
 
-def _means(errors: NDArray[np.float32], otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
-    """[channel]: the mean of the errors that are there, never below the least; `otherwise` where there is none."""
-    seen = ~np.isnan(errors)
-    total = np.where(seen, errors, 0).sum(axis=0, dtype=np.float64)
-    number = seen.sum(axis=0)
-    return np.maximum(np.where(number > 0, total / np.maximum(number, 1), otherwise), LEAST_USUAL)
+def _mean(errors: NDArray[np.float32], axis: int, otherwise: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """The mean of the known errors along an axis; `otherwise` where none is known."""
+    known = ~np.isnan(errors)
+    total, number = np.where(known, errors, 0).sum(axis=axis, dtype=np.float64), known.sum(axis=axis)
+    return np.where(number > 0, total / np.maximum(number, 1), otherwise)
 
 
-def weigh(channels: NDArray[np.float32]) -> Scores:
+def average_channels(channels: NDArray[np.float32]) -> Scores:
     """The scores of rows: the mean over the channels that have one."""
-    seen = ~np.isnan(channels)
-    total, number = np.where(seen, channels, 0).sum(axis=1, dtype=np.float64), seen.sum(axis=1)
-    return Scores(np.where(number > 0, total / np.maximum(number, 1), np.nan), channels)
+    return Scores(_mean(channels, 1, np.nan), channels)
 
 
 def draw_thresholds(
-    scored: list[NDArray[np.float64]], series: NDArray[np.int64], count: int, spec: DetectSpec, averaged: int = 1
+    scores: NDArray[np.float64], held: HeldOut, spec: DetectSpec, averaged: int = 1
 ) -> tuple[NDArray[np.float64], float, str]:
-    """Thresholds [series], the one drawn from all scores together, and how they were drawn.
+    """Thresholds [series], the one drawn from all scores [row] together, and how they were drawn.
 
     `averaged`: the rows that each score is averaged over.
     """
     rule = spec.threshold
     if not isinstance(rule, str):
-        return np.full(count, float(rule)), float(rule), GIVEN
-    pooled, drawn = thresholds.choose(
-        np.concatenate(scored), rule, quantile=spec.quantile, risk=spec.risk, averaged=averaged
-    )
-    limits = np.full(count, pooled)
+        return np.full(held.count, float(rule)), float(rule), GIVEN
+    pooled, drawn = thresholds.choose(scores, rule, quantile=spec.quantile, risk=spec.risk, averaged=averaged)
+    limits = np.full(held.count, pooled)
     beyond = spec.risk if rule == "pot" else 1 - spec.quantile
-    for s, rows in zip(series.tolist(), scored, strict=True):
-        if count > 1 and np.isfinite(rows).sum() * beyond >= ENOUGH:
+    for s, rows in zip(held.series.tolist(), held.split(scores), strict=True):
+        if held.count > 1 and np.isfinite(rows).sum() * beyond >= ENOUGH:
             limits[s] = thresholds.choose(rows, rule, quantile=spec.quantile, risk=spec.risk, averaged=averaged)[0]
     return limits, pooled, drawn

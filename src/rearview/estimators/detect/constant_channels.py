@@ -1,7 +1,7 @@
-"""Channels that never vary in the rows their series is scaled by, held against their constant.
+"""Channels that never vary in the training rows of their series, compared with their constant.
 
-A network gives even a constant back with an error of its own, which says nothing about the rows. So such a cell has no
-error while it is what it always was, and its squared distance from that, in its own units, once it moves.
+A network reconstructs even a constant with an error, which says nothing about the rows. So such a cell has the error 0
+while it equals the constant, and its squared distance from it, in its own units, where it does not.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
 
 ROUNDING = 1e-6
-"""The share of a constant's distance from the panel's centre that is no more than the rounding of float32."""
+"""Relative difference from the constant that is no more than the rounding of float32."""
 
 Channels = NDArray[np.bool_]
 """[series, channel]: those that are constant."""
@@ -24,8 +24,10 @@ def find(panel: Panel, rows: NDArray[np.int64] | None = None) -> Channels:
     return np.array([_is_constant(panel, slice(a, a + count)) for a, count in zip(starts, taken.tolist(), strict=True)])
 
 
-def hold(errors: NDArray[np.float32], panel: Panel, scaler: Scaler, channels: Channels, largest: float) -> None:
-    """Put distances from the constant in the place of a network's errors [row, channel]; none is above `largest`."""
+def replace_errors(
+    errors: NDArray[np.float32], panel: Panel, scaler: Scaler, channels: Channels, largest: float
+) -> None:
+    """Replace a network's errors [row, channel] by distances from the constant, at most `largest`."""
     for s, (a, b) in enumerate(panel.bounds()):
         which = np.flatnonzero(channels[s])
         mean = scaler.mean[s, which]

@@ -1,4 +1,4 @@
-"""Use what was fitted on other rows: their scores, flags and segments."""
+"""Apply a fitted detector to rows: scores, flags and segments."""
 
 from dataclasses import dataclass
 
@@ -15,8 +15,8 @@ from rearview.estimators.detect.scoring import Scores
 from rearview.estimators.detect.segments import Segment, segments
 from rearview.estimators.detect.spec import AUTO, DetectSpec
 
-LEAST_TOLD = 1.1
-"""The divisor of scores from which on a note says that a series has moved."""
+LEAST_DIVISOR = 1.1
+"""The divisor of scores from which a note reports that a series has moved."""
 
 
 def prepare(panel: Panel, spec: DetectSpec) -> Prepared | PreparedPortfolio:
@@ -45,11 +45,11 @@ class Detection:
 
 def detect(fitted: Fitted | Portfolio, panel: Panel) -> Detection:
     """Scores, flags and segments of the rows of a panel."""
-    return judge(fitted, panel, fitted.scores(panel))
+    return flag_rows(fitted, panel, fitted.scores(panel))
 
 
-def judge(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> Detection:
-    """Flags and segments of rows that were scored."""
+def flag_rows(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> Detection:
+    """Flags and segments of scored rows."""
     limits = fitted.calibration.limits(fitted.place(panel))
     flags = scores.rows > np.repeat(limits, panel.lengths)
     stretches = segments(flags, scores, panel.offsets, fitted.spec.join)
@@ -58,7 +58,7 @@ def judge(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> Detection
 
 def find_moved(scores: Scores, panel: Panel) -> list[tuple[str, float]]:
     """The series that have moved for good since training, and by how much their scores are divided."""
-    return [(name, by) for name, by in zip(panel.ids, scores.divisors, strict=False) if by >= LEAST_TOLD]
+    return [(name, by) for name, by in zip(panel.ids, scores.divisors, strict=False) if by >= LEAST_DIVISOR]
 
 
 def describe_moved(moved: list[tuple[str, float]], panel: Panel) -> str:
@@ -70,9 +70,9 @@ def describe_moved(moved: list[tuple[str, float]], panel: Panel) -> str:
 
 def _notes(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> tuple[str, ...]:
     notes = []
-    silent = empty_series(panel)
+    empty = empty_series(panel)
     places = zip(panel.ids, fitted.place(panel), strict=True)
-    unknown = [name for name, place in places if place is None and name not in silent]
+    unknown = [name for name, place in places if place is None and name not in empty]
     if unknown:
         one = len(unknown) == 1
         notes.append(
@@ -94,9 +94,9 @@ def _notes(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> tuple[st
         has, them = ("has", "it") if without == 1 else ("have", "them")
         few = f", or too few rows stand before {them} to forecast from" if fitted.spec.mode == "forecast" else ""
         notes.append(f"{without:,} of {len(scores.rows):,} rows {has} no score: nothing was observed there{few}.")
-    if silent:
-        has = "has" if len(silent) == 1 else "have"
-        notes.append(f"Series {listing(silent)} {has} no value in any row, so no score.")
+    if empty:
+        has = "has" if len(empty) == 1 else "have"
+        notes.append(f"Series {listing(empty)} {has} no value in any row, so no score.")
     short = int((panel.lengths < fitted.lookback).sum())
     if short:
         notes.append(

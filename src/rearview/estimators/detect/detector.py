@@ -10,7 +10,7 @@ detector.save("model/")
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,7 +35,7 @@ from rearview.estimators.detect.labels import add_labels, check_labels, split_la
 from rearview.estimators.detect.portfolio.portfolio import Portfolio
 from rearview.estimators.detect.spec import DetectorOptions, DetectSpec
 from rearview.estimators.detect.stream import Stream
-from rearview.estimators.frames import Frame, has_whole_ids, new_frame, read_on_step, to_native
+from rearview.estimators.frames import Frame, has_whole_ids, leaderboard_frame, read_on_step, to_native
 from rearview.tasks.assessment import Assessment, assess
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Detector(Estimator[Fitted | Portfolio]):
 
     @base.takes(DetectorOptions)
     def __init__(self, options: DetectorOptions) -> None:
-        """How to look for anomalies; what is left open is chosen from the data, with a reason (`fitted.plan`)."""
+        """How to look for anomalies; anything you omit is chosen from the data, with a reason (`fitted.plan`)."""
         self.spec = DetectSpec.pick(options)
         base.resolve_device(self.spec.device)
         train.follower(options.progress)
@@ -97,11 +97,11 @@ class Detector(Estimator[Fitted | Portfolio]):
         self._judged = panel, truth
         self.remember_fit(started, frame)
         if not isinstance(frame, Panel):
-            base.warn_of(self.findings)
+            base.warn_of_findings(self.findings)
         return self
 
     def adopt(self, fitted: Fitted | Portfolio, panel: Panel) -> None:
-        """Take over what was fitted elsewhere on the rows of `panel`."""
+        """Use a model that was fitted elsewhere on the rows of `panel`."""
         self._fitted, self._findings, self._stream = fitted, panel.findings, Stream()
         self._trained = settle(self.reading, panel.layout)
 
@@ -145,16 +145,16 @@ class Detector(Estimator[Fitted | Portfolio]):
         """
         panel, truth = self._read_labelled(frame, labels)
         if truth is None:
-            raise no_labels(frame, panel, labels if isinstance(labels, str) else self.label_col)
+            raise missing_labels_error(frame, panel, labels if isinstance(labels, str) else self.label_col)
         return assess_detection(detect(self.fitted, panel), truth, self.spec.lookback)
 
     def _read_labelled(self, frame: Frame, labels: object) -> tuple[Panel, Labels | None]:
         column = labels if isinstance(labels, str) else self.label_col
-        beside = labels is not None and not isinstance(labels, str)
-        if beside and not isinstance(frame, Panel):
+        is_array = labels is not None and not isinstance(labels, str)
+        if is_array and not isinstance(frame, Panel):
             frame, column = add_labels(frame, labels)
         panel, truth = self.read_new(frame, column)
-        if beside and isinstance(frame, Panel):
+        if is_array and isinstance(frame, Panel):
             truth = check_labels(labels, len(panel.values), panel.layout.source)
         return panel, truth
 
@@ -195,7 +195,7 @@ class Detector(Estimator[Fitted | Portfolio]):
         """Scores, flags and segments as arrays."""
         panel, _ = self._judged = self.read_new(frame)
         if not isinstance(frame, Panel):
-            base.warn_of(panel.findings)
+            base.warn_of_findings(panel.findings)
         return detect(self.fitted, panel)
 
     def leaderboard(self) -> Frame:
@@ -203,8 +203,7 @@ class Detector(Estimator[Fitted | Portfolio]):
         held-out rows, seconds. A polars frame, or pandas where polars is missing."""
         if isinstance(self.fitted, Fitted):
             raise SettingsError(f"{self.fitted.name} is one network; model='auto' has a leaderboard.")
-        rows = [asdict(standing) for standing in self.fitted.standings]
-        return new_frame({name: [row[name] for row in rows] for name in rows[0]})
+        return leaderboard_frame(self.fitted.standings)
 
     def save(self, folder: Path | str) -> None:
         """Write the fitted detector to a folder: settings as JSON, numbers as safetensors."""
@@ -294,7 +293,7 @@ class Detector(Estimator[Fitted | Portfolio]):
     ) -> Panel:
         # No column is forecast from others here: read as inputs, a long table may have as many as it likes.
         reading = self.reading if self._trained is None or not trained else self._trained
-        # A value that is far from all others is what a detector looks for, so only usual marks stand for missing.
+        # A detector looks for values that are far from all others, so only the usual marks count as missing.
         sentinels = "marks" if reading.sentinels == "auto" else reading.sentinels
         options = replace(reading, target=(), trained=tuple(trained), sentinels=sentinels)
         options = options if drop is None else replace(options, drop=tuple(drop))
@@ -341,7 +340,7 @@ def _text_among(frame: Frame, panel: Panel, missing: Sequence[str]) -> list[str]
     return [name for name in select_present(frame, missing) if name not in (panel.layout.time_col, panel.layout.id_col)]
 
 
-def no_labels(frame: Frame, panel: Panel, column: str | None) -> InputError:
+def missing_labels_error(frame: Frame, panel: Panel, column: str | None) -> InputError:
     """The error for rows to evaluate that have no labels."""
     source = panel.layout.source
     if column is None:

@@ -15,7 +15,7 @@ from rearview.data.windows import Windows, list_windows
 from rearview.estimators import base
 from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.detect import constant_channels
-from rearview.estimators.detect.calibration import Calibration, calibrate
+from rearview.estimators.detect.calibration import Calibration, HeldOut, calibrate
 from rearview.estimators.detect.scoring import LARGEST, Scores, score, source_of
 from rearview.estimators.detect.spec import NETWORK, DetectSpec
 from rearview.models.contract import Model
@@ -26,7 +26,7 @@ from rearview.tasks.plan import Choice, Plan
 HELD_OUT = 0.2
 """The last share of each series that stops the training and draws the threshold."""
 REACH = LARGEST**0.5
-"""Standard deviations from the mean of the training rows beyond which a cell is left out."""
+"""Standard deviations from the mean of the training rows beyond which a cell is treated as missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Fitted(base.FittedPanel):
 
     spec: DetectSpec
     constant: constant_channels.Channels | None
-    """Channels that never vary in training and are held against their constant; None: all are left to the network."""
+    """Channels that never vary in training and are compared with their constant; None: the network scores all."""
     calibration: Calibration
 
     def errors(self, panel: Panel) -> NDArray[np.float32]:
@@ -92,7 +92,9 @@ class Prepared:
         del source  # the rows once more on the device, which scoring has its own copy of
         words = f"the last {HELD_OUT:.0%} of the rows, held out from training"
         constant = constant_channels.find(panel, self.border) if hold_constants else None
-        calibration = calibrate(self.network.eval(), panel, self.scaler, self.border, spec, words, constant)
+        # A forecast looks back on rows before the held-out ones; a window to reconstruct lies among them.
+        held = HeldOut.of(panel, self.scaler, self.border, constant, spec.lookback if spec.mode == "forecast" else 0)
+        calibration = calibrate(self.network.eval(), held, spec, words)
         return Fitted(
             spec=spec,
             plan=self.plan,
@@ -130,7 +132,7 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
             f"{name} forecasts and can't give a window back; score rows by its forecasts with mode='forecast' "
             f"(--mode forecast), or use one of {able}."
         )
-    panel, silent = _drop_empty_series(panel)
+    panel, empty = _drop_empty_series(panel)
     _check_rows(panel, spec)
     ahead = 0 if spec.mode == "reconstruct" else 1
     border = _borders(panel, spec.lookback + ahead)
@@ -142,8 +144,7 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
         raise InputError(
             f"{panel.layout.source}: no window of the rows to train on holds an observed value; bring more history."
         )
-    device = base.resolve_device(spec.device)
-    on_gpu, channels = device.startswith("cuda"), len(panel.columns)
+    on_gpu, channels = base.resolve_device(spec.device).startswith("cuda"), len(panel.columns)
     season = planning.choose_season(panel, None, int(panel.lengths.max()))
     samples = len(learned) * (1 if claims.mixes_channels else channels)
     settings = planning.model_settings(name, spec.lookback, season.value, samples, on_gpu)
@@ -157,48 +158,39 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
         model=planning.override(settings, spec.settings),
         training=planning.override(loop, spec.training) if claims.trains else {},
     )
-    network = base.create_network(
-        name,
-        seed=spec.seed,
-        device=device,
-        attention=spec.attention,
-        settings=plan.model_settings,
-        channels=channels,
-        lookback=spec.lookback,
-        **({"asks": "window"} if spec.mode == "reconstruct" else {"steps": 1}),
-    )
-    training = base.training_settings(name, plan, spec.seed)
-    return Prepared(spec, panel, plan, name, network, learned, held, border, scaler, training, (*silent, *left_out))
+    output = {"asks": "window"} if spec.mode == "reconstruct" else {"steps": 1}
+    network, training = base.build_network(name, spec, plan, channels=channels, lookback=spec.lookback, **output)
+    return Prepared(spec, panel, plan, name, network, learned, held, border, scaler, training, (*empty, *left_out))
 
 
 def _drop_empty_series(panel: Panel) -> tuple[Panel, tuple[Finding, ...]]:
     """The panel without series that have no value, and a warning of them; where none has one, reading refuses."""
-    dead = empty_series(panel)
-    if not dead:
+    empty = empty_series(panel)
+    if not empty:
         return panel, ()
-    one = len(dead) == 1
+    one = len(empty) == 1
     message = (
-        f"Series {listing(dead)} {'has' if one else 'have'} no value in any row: nothing is learned from "
+        f"Series {listing(empty)} {'has' if one else 'have'} no value in any row: nothing is learned from "
         f"{'it' if one else 'them'}."
     )
-    return panel.only(set(panel.ids) - set(dead)), (Finding("warning", "empty", len(dead), message),)
+    return panel.only(set(panel.ids) - set(empty)), (Finding("warning", "empty", len(empty), message),)
 
 
 def empty_series(panel: Panel) -> list[str]:
     """The series without any value."""
-    return [panel.ids[s] for s in np.flatnonzero(_unseen(panel).all(axis=1)).tolist()]
+    return [panel.ids[s] for s in np.flatnonzero(_without_values(panel).all(axis=1)).tolist()]
 
 
-def _unseen(panel: Panel) -> NDArray[np.bool_]:
+def _without_values(panel: Panel) -> NDArray[np.bool_]:
     """[series, channel]: whether there is no value in any row."""
     return np.asarray(panel.first >= panel.offsets[1:, None])
 
 
 def _drop_extremes(panel: Panel, scaler: Scaler) -> tuple[Panel, tuple[Finding, ...]]:
-    """The panel with cells beyond measure taken for missing, and a warning of them.
+    """The panel with extreme cells treated as missing, and a warning about them.
 
-    The error of such a cell is the largest there is, whatever a network says. Among the rows held out from training it
-    would end the training and be all that is usual for its channel, so that it hid itself and every other anomaly.
+    The error of such a cell is the largest possible. Among the held-out rows it would end the training and be the
+    usual error of its channel, so that it would hide itself and every other anomaly.
     """
     mean = scaler.mean.astype(np.float32)
     reach = np.minimum(REACH * scaler.std, np.finfo(np.float32).max).astype(np.float32)
@@ -227,7 +219,7 @@ def _check_rows(panel: Panel, spec: DetectSpec) -> None:
             f"{panel.layout.source}: no series is long enough to learn from: a window takes {needed} rows, but the "
             f"longest has {longest}; use a shorter lookback, or bring more rows."
         )
-    empty = [(panel.ids[s], panel.columns[c]) for s, c in np.argwhere(_unseen(panel)).tolist()]
+    empty = [(panel.ids[s], panel.columns[c]) for s, c in np.argwhere(_without_values(panel)).tolist()]
     if not empty:
         return
     of_series = f" of series {empty[0][0]!r}" if panel.series > 1 else ""

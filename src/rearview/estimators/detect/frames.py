@@ -30,6 +30,9 @@ def flag_columns(detection: Detection, *, whole_ids: bool = False) -> Columns:
 def segment_columns(detection: Detection, *, whole_ids: bool = False) -> Columns:
     """Columns `[id,] start, end, peak, rows, score, threshold, channels, shares[, members]`, one row a segment."""
     panel, parts = detection.panel, detection.segments
+    # Members of a portfolio that raise the score of a segment, each with its share; one network has none.
+    shares = [SEPARATOR.join(f"{name} {share:.2f}" for name, share in part.members) for part in parts]
+    members = {"members": np.array(shares, np.str_)} if detection.scores.members else {}
     series = [part.series for part in parts]
     ids = {} if panel.layout.form == "wide" else id_column(panel, np.array(series, dtype=np.int64), whole_ids)
     stamps = {
@@ -45,16 +48,8 @@ def segment_columns(detection: Detection, *, whole_ids: bool = False) -> Columns
         # Text also where there is no segment, so that the columns have one kind whatever was detection.
         "channels": np.array([SEPARATOR.join(panel.columns[c] for c, _ in part.channels) for part in parts], np.str_),
         "shares": np.array([SEPARATOR.join(f"{share:.2f}" for _, share in part.channels) for part in parts], np.str_),
-        **_members(detection),
+        **members,
     }
-
-
-def _members(detection: Detection) -> Columns:
-    """The column of members of a portfolio that speak for a segment, each with its share; none for one network."""
-    if not detection.scores.members:
-        return {}
-    said = [SEPARATOR.join(f"{name} {share:.2f}" for name, share in part.members) for part in detection.segments]
-    return {"members": np.array(said, np.str_)}
 
 
 def _rows(panel: Panel, whole_ids: bool) -> Columns:

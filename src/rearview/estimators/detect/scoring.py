@@ -23,7 +23,7 @@ from rearview.tasks.objectives import Detect
 
 MOST_CELLS = 1 << 21  # cells that go through the network at once
 FURTHEST = 1e6
-"""Standard deviations that a network is shown, at most: beyond, layers overflow and spoil the rows around a cell."""
+"""Standard deviations at which the input of a network is clipped: beyond, layers overflow and spoil other rows."""
 LARGEST = 1e30
 """The largest error of a cell: sums over the windows that hold it, and what is usual for it, stay within float32."""
 
@@ -93,7 +93,7 @@ def score(
         for index in torch.split(torch.arange(len(which), device=device), portion):
             batch = source.batch(index)
             errors = task.errors(network, replace(batch, past=batch.past.clamp(-FURTHEST, FURTHEST)))
-            # NaN: the network has no answer at all, which is as far off as can be.
+            # NaN: the network has no answer at all, which counts as the largest error.
             errors = errors.nan_to_num(nan=LARGEST).clamp(max=LARGEST)
             seen = torch.ones_like(errors) if batch.observed is None else batch.observed.to(errors.dtype)
             # Padding stands before the first row of a series; it counts nothing wherever it is added.
@@ -102,7 +102,7 @@ def score(
             count.index_add_(0, rows, seen.transpose(1, 2).reshape(len(rows), -1))
     means = torch.where(count > 0, total / count, torch.nan).cpu().numpy()
     if constant is not None:
-        constant_channels.hold(means, panel, scaler, constant, LARGEST)
+        constant_channels.replace_errors(means, panel, scaler, constant, LARGEST)
     return means
 
 

@@ -1,6 +1,5 @@
 """Flagged rows as segments: from when to when, where the worst row is, and which channels carry it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +37,7 @@ class Segment:
 
 def segments(flags: Flags, scores: Scores, offsets: Offsets, join: int) -> tuple[Segment, ...]:
     """The segments of flagged rows; those at most `join` rows apart within one series are one."""
-    found: list[Segment] = []
+    found = []
     stretches = _join(find_runs(flags, offsets), offsets, join)
     if scores.members:
         stretches = [part for first, end in stretches for part in _step_out(scores.rows, first, end)]
@@ -47,8 +46,10 @@ def segments(flags: Flags, scores: Scores, offsets: Offsets, join: int) -> tuple
         series = int(np.searchsorted(offsets, first, side="right")) - 1
         inside = first + np.flatnonzero(flags[first:end])
         carriers = _carriers(scores.channels[inside])
-        said = _speakers({name: float(rows[inside].sum()) for name, rows in scores.members.items()})
-        found.append(Segment(series, first, end - 1, peak, float(scores.rows[peak]), carriers, said))
+        parts = {name: float(rows[inside].sum()) for name, rows in scores.members.items()}
+        whole = sum(parts.values())
+        members = sorted(((name, part / whole) for name, part in parts.items() if whole > 0), key=lambda one: -one[1])
+        found.append(Segment(series, first, end - 1, peak, float(scores.rows[peak]), carriers, tuple(members)))
     return tuple(found)
 
 
@@ -60,13 +61,13 @@ def shares(channels: NDArray[np.float32]) -> NDArray[np.float64]:
 
 def _join(stretches: NDArray[np.int64], offsets: Offsets, join: int) -> list[tuple[int, int]]:
     series = np.searchsorted(offsets, stretches[:, 0], side="right")
-    found: list[tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for number, (first, end) in enumerate(stretches.tolist()):
-        if found and series[number] == series[number - 1] and first - found[-1][1] < join:
-            found[-1] = (found[-1][0], end)
+        if joined and series[number] == series[number - 1] and first - joined[-1][1] < join:
+            joined[-1] = (joined[-1][0], end)
         else:
-            found.append((first, end))
-    return found
+            joined.append((first, end))
+    return joined
 
 
 def _step_out(scores: NDArray[np.float64], first: int, end: int) -> list[tuple[int, int]]:
@@ -101,8 +102,3 @@ def _carriers(channels: NDArray[np.float32]) -> tuple[tuple[int, float], ...]:
     order = np.argsort(-share, kind="stable")
     enough = int(np.searchsorted(np.cumsum(share[order]), CARRIED)) + 1
     return tuple((int(channel), float(share[channel])) for channel in order[: min(enough, MOST_NAMED)])
-
-
-def _speakers(said: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    whole = sum(said.values())
-    return tuple(sorted(((name, part / whole) for name, part in said.items() if whole > 0), key=lambda one: -one[1]))

@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rearview.core.errors import SettingsError, did_you_mean
 from rearview.data.read_options import Names
-from rearview.estimators.options import NetworkSpec, TableKeywords, check_whole
+from rearview.estimators.options import EstimatorOptions, NetworkSpec, TableKeywords, check_whole
 from rearview.tasks.thresholds import RULES, Rule
-
-if TYPE_CHECKING:
-    from rearview.train import Progress
 
 Mode = Literal["reconstruct", "forecast"]
 MODES: tuple[Mode, ...] = ("reconstruct", "forecast")
@@ -21,7 +18,7 @@ NETWORK = "itransformer"
 
 @dataclass(frozen=True)
 class DetectSpec(NetworkSpec):
-    """A detection as asked for; None leaves a choice to the plan."""
+    """A detection request; None leaves the choice to the plan."""
 
     model: str | None = AUTO
     """auto: several simple detectors and a network, combined; or one network (see `rearview list models`). With
@@ -87,15 +84,10 @@ class DetectSpec(NetworkSpec):
 
 
 @dataclass(frozen=True)
-class DetectorOptions(TableKeywords, DetectSpec):
-    """Everything that a detector can be given."""
+class DetectorOptions(EstimatorOptions, TableKeywords, DetectSpec):
+    """All arguments of a detector."""
 
     channels: Names | None = field(default=None, kw_only=True)
     """Columns to look at; default: every column of numbers."""
     label_col: str | None = field(default=None, kw_only=True)
     """A column with 1 where a row is an anomaly; used to judge the result, never to train."""
-    progress: "Progress | bool | None" = field(default=None, kw_only=True)
-    """Receives the progress of training; True: a line on the terminal; default: none."""
-
-    def __post_init__(self) -> None:
-        """Leave the checks to the spec."""

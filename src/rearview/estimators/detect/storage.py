@@ -15,7 +15,7 @@ from rearview.estimators.detect.calibration import Calibration, Usual
 from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.portfolio.drift import Drift
 from rearview.estimators.detect.portfolio.members import Member, Shapes
-from rearview.estimators.detect.portfolio.patches import lay
+from rearview.estimators.detect.portfolio.patches import average_errors
 from rearview.estimators.detect.portfolio.portfolio import KINDS, Portfolio, Reference, Standing, find_shapes
 from rearview.estimators.detect.portfolio.ranks import LEVELS, Ranks
 from rearview.estimators.detect.portfolio.trust import Weights
@@ -131,7 +131,7 @@ def _read_network(stored: Stored) -> Fitted:
         network=stored.network(facts["name"], spec),
         constant=stored.shaped("constant", series, columns, kinds="b") if "constant" in stored.tensors else None,
         calibration=Calibration(
-            usual=Usual(stored.positive("usual", series, columns), stored.positive("usual_elsewhere", columns)),
+            usual=_read_usual(stored, "", series, columns),
             thresholds=stored.shaped("thresholds", series),
             threshold_elsewhere=float(facts["threshold_elsewhere"]),
             drawn=str(facts["drawn"]),
@@ -139,6 +139,11 @@ def _read_network(stored: Stored) -> Fitted:
         **stored.fields(_PLAIN),
         **stored.scale(series, columns),
     )
+
+
+def _read_usual(stored: Stored, prefix: str, series: int, columns: int) -> Usual:
+    known = stored.positive(f"{prefix}usual", series, columns)
+    return Usual(known, stored.positive(f"{prefix}usual_elsewhere", columns))
 
 
 def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
@@ -163,7 +168,7 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         if groups.min() < 0 or groups.max() >= len(fits):
             raise DamagedModel(f"its series are of {int(groups.max()) + 1} groups, and {name} knows {len(fits)}")
         for fit in fits:  # one that does not fit the windows is found out now, not by somebody's rows
-            lay(trial, len(trial), fit.errors, centred=fit.centred)
+            average_errors(trial, len(trial), fit.errors, centred=fit.centred)
 
     def rank(name: str) -> Ranks | None:
         scale = facts.get("rank_scales", {}).get(name)  # detectors saved earlier compare what is not ranked
@@ -177,10 +182,7 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
 
     def refer(name: str, level: float) -> Reference:
         prefix = f"reference.{name}."
-        usual = Usual(
-            stored.positive(f"{prefix}usual", series, columns), stored.positive(f"{prefix}usual_elsewhere", columns)
-        )
-        rooted = name in facts.get("rooted", ())
+        rooted, usual = name in facts.get("rooted", ()), _read_usual(stored, prefix, series, columns)
         return Reference(usual, stored.shaped(f"{prefix}levels", series), float(level), rooted, rank(name))
 
     number = len(facts["levels_elsewhere"])

@@ -1,6 +1,6 @@
-"""Rows that come a few at a time: the last ones of each series are kept, and the next are scored as their sequel.
+"""Rows that arrive a few at a time: the last rows of each series are kept to score the next ones.
 
-Of a portfolio the scores of earlier rows are kept, too: they say whether a series has moved for good (`drift`).
+For a portfolio the scores of earlier rows are kept, too: they show whether a series has moved for good (`drift`).
 """
 
 import math
@@ -15,7 +15,7 @@ from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
 from rearview.data.panel_array import panel_of_cells
 from rearview.data.step import Stamps
-from rearview.estimators.detect.detection import Detection, judge
+from rearview.estimators.detect.detection import Detection, flag_rows
 from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.portfolio.drift import divide
 from rearview.estimators.detect.portfolio.patches import STEP
@@ -34,7 +34,7 @@ class Tail:
     """[row, channel] in original units, NaN where a cell was missing."""
     stamps: Stamps
     scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    """What a portfolio said of earlier rows, before it was divided; the last rows are scored again with the next."""
+    """A portfolio's scores of earlier rows before division; the last rows are scored again with the next ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ class Stream:
     """By the place of the series among those of training."""
 
     def follow(self, fitted: Fitted | Portfolio, panel: Panel) -> tuple[Detection, "Stream"]:
-        """(new rows judged as the sequel of those before them, the stream with them)."""
+        """(the detection of the new rows, scored together with the rows before them, the stream that includes them)."""
         tails, new = dict(self.tails), []
         places = _places(fitted, panel)
         joined = [
@@ -67,16 +67,16 @@ class Stream:
         for place, tail, (begin, end), rows in zip(places, joined, whole.bounds(), panel.lengths.tolist(), strict=True):
             new.append(np.arange(end - rows, end))
             if portfolio is not None:
-                again = begin + max(0, len(self.tails[place].stamps) - reach) if place in self.tails else begin
-                so_far = np.concatenate([tail.scores, scores.rows[again:end]])
+                rescored = begin + max(0, len(self.tails[place].stamps) - reach) if place in self.tails else begin
+                so_far = np.concatenate([tail.scores, scores.rows[rescored:end]])
                 divisors.append(portfolio.drift.divisor(so_far, place))
                 settled = so_far[:-reach]
                 tail = replace(tail, scores=settled[np.isfinite(settled)][-MOST_SCORES:])
             tails[place] = _cut(tail, fitted)
         at = np.concatenate(new)
-        said = {name: rows[at] for name, rows in scores.members.items()}
-        judged = Scores(scores.rows[at], scores.channels[at], said)
-        return judge(fitted, panel, divide(judged, panel, divisors) if divisors else judged), Stream(tails)
+        members = {name: rows[at] for name, rows in scores.members.items()}
+        new_scores = Scores(scores.rows[at], scores.channels[at], members)
+        return flag_rows(fitted, panel, divide(new_scores, panel, divisors) if divisors else new_scores), Stream(tails)
 
 
 def _places(fitted: Fitted | Portfolio, panel: Panel) -> list[int]:
@@ -109,14 +109,14 @@ def _join(tail: Tail | None, panel: Panel, series: int, rows: slice) -> Tail:
 
 
 def _reach(fitted: Fitted | Portfolio) -> int:
-    """Rows before and after a row that its score can rest on."""
+    """Rows before and after a row that its score depends on."""
     return fitted.lookback + (fitted.averaged if isinstance(fitted, Portfolio) else 0)
 
 
 def _cut(tail: Tail, fitted: Fitted | Portfolio) -> Tail:
-    """The rows that scores of the next ones can rest on; windows go on to begin where they would have in the whole.
+    """The rows that scores of the next rows depend on; windows begin where they would in the whole series.
 
-    Of a portfolio the last rows are scored again with the next ones, so that there are twice as many.
+    A portfolio scores the last rows again with the next ones, so that twice as many are kept.
     """
     rows, step = _reach(fitted), fitted.spec.step
     if isinstance(fitted, Portfolio):

@@ -1,6 +1,6 @@
-"""The Time-Series-Library's detection protocol, habit for habit, so that published numbers can be told from the habits.
+"""The detection protocol of the Time-Series-Library with all of its habits, to show what they contribute to numbers.
 
-What the habits are is told by the protocol `published:tslib` (`rearview.bench.protocols`).
+The protocol `published:tslib` (`rearview.bench.protocols`) lists the habits.
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
 """A panel as it was known at a date: later cells are blanked before anything is inferred from the rest.
 
-Cutting a panel that was read whole is not the same. What it was centred on, which cells counted as sentinels and how
-gaps were bridged would rest on values that nobody had at that date.
+Truncating a panel that was read as a whole is not the same: its centre, its sentinels and its filled gaps depend on
+later values.
 """
 
 from dataclasses import dataclass, field, replace
@@ -82,9 +82,9 @@ def _cells(reading: Reading, panel: Panel) -> Array:
     rows = np.concatenate([np.arange(*bounds[name]) for name in panel.ids])
     stamps = order.stamps[rows]
     if len(rows) != len(panel.stamps) or np.any(stamps != panel.stamps):
-        strange = next(iter(np.setdiff1d(stamps, panel.stamps)), stamps[-1])
+        stamp = next(iter(np.setdiff1d(stamps, panel.stamps)), stamps[-1])
         raise InputError(
-            f"{panel.layout.source} has a row at {show(strange)}, where the panel that was read from it has none; read "
+            f"{panel.layout.source} has a row at {show(stamp)}, where the panel that was read from it has none; read "
             "the panel again if the rows have changed since."
         )
     return cells[np.ix_(rows, columns)]

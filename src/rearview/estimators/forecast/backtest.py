@@ -173,7 +173,7 @@ def backtest(
     cuts = _own_cuts if own_ends else _date_cuts
     step_size = horizon if step_size is None else step_size
     views, starts, dates, stamps = cuts(panel, horizon, n_windows, step_size, known_at)
-    first = seen = views(0)
+    first = rows = views(0)
     try:
         if lookback is not None:
             check_length(first, lookback, horizon)
@@ -190,15 +190,15 @@ def backtest(
     intervals = {level: (np.full(shape, np.nan), np.full(shape, np.nan)) for level in levels}
     notes: dict[str, None] = {}
     for w in range(n_windows):
-        seen = views(w) if w else first
+        rows = views(w) if w else first
         if refit and w and not fitted.interrupted:
-            fitted = fit(seen, w)
+            fitted = fit(rows, w)
         running = np.flatnonzero(starts[w] >= 0)
         which = Windows(starts[w][running], running)
-        place_of = {name: s for s, name in enumerate(seen.ids)}
-        last = final_windows(seen).take(np.array([place_of[panel.ids[s]] for s in which.series]))
+        place_of = {name: s for s, name in enumerate(rows.ids)}
+        last = final_windows(rows).take(np.array([place_of[panel.ids[s]] for s in which.series]))
         ahead = _known_ahead(panel, which, horizon) if fitted.known else None
-        forecasts = fitted.predict(select_columns(seen, fitted), last, levels, ahead)
+        forecasts = fitted.predict(select_columns(rows, fitted), last, levels, ahead)
         notes |= dict.fromkeys(forecasts.notes)
         place = which.series[:, None] * panel.targets + np.arange(panel.targets)
         mean[w, place] = forecasts.mean
@@ -222,12 +222,12 @@ def backtest(
     )
 
 
-def write_backtest(path: Path, made: Backtest) -> None:
+def write_backtest(path: Path, test: Backtest) -> None:
     """Keep a backtest, but for its model, in a file."""
-    arrays: dict[str, Any] = {name: getattr(made, name) for name in _KEPT}
-    arrays |= {f"{side}-{level}": part for level, pair in made.intervals.items() for side, part in enumerate(pair)}
+    arrays: dict[str, Any] = {name: getattr(test, name) for name in _KEPT}
+    arrays |= {f"{side}-{level}": part for level, pair in test.intervals.items() for side, part in enumerate(pair)}
     content = io.BytesIO()
-    np.savez_compressed(content, names=np.array(made.names), notes=np.array(made.notes, dtype=str), **arrays)
+    np.savez_compressed(content, names=np.array(test.names), notes=np.array(test.notes, dtype=str), **arrays)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content.getvalue())
 
@@ -291,8 +291,8 @@ def _own_cuts(panel: Panel, horizon: int, n_windows: int, step_size: int, known_
     """Windows counted back from the last row of each series."""
     back = horizon + step_size * np.arange(n_windows)[::-1]
     ends = panel.offsets[1:] - back[:, None]
-    seen = panel.first[:, : panel.targets].min(axis=1)
-    starts = np.where(ends > seen, ends, -1)
+    first = panel.first[:, : panel.targets].min(axis=1)
+    starts = np.where(ends > first, ends, -1)
     if (starts[0] < 0).all():
         raise InputError(
             f"{n_windows} backtest windows of {horizon} steps, {step_size} apart, need {back[0] + 1} rows of some "
@@ -300,8 +300,8 @@ def _own_cuts(panel: Panel, horizon: int, n_windows: int, step_size: int, known_
         )
     before = np.maximum(starts - 1, panel.offsets[:-1])
     stamps = np.stack([panel.ahead(rows, horizon) for rows in before])
-    kept = np.maximum(starts, panel.offsets[:-1])
-    return lambda window: panel.between(panel.offsets[:-1], kept[window]), starts, panel.stamps[before], stamps
+    stops = np.maximum(starts, panel.offsets[:-1])
+    return lambda window: panel.between(panel.offsets[:-1], stops[window]), starts, panel.stamps[before], stamps
 
 
 def ends_apart(panel: Panel, horizon: int) -> bool:

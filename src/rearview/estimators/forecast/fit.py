@@ -22,7 +22,7 @@ from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.forecast.prediction import Fitted, outputs
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel
-from rearview.estimators.forecast.zero_shot import Pretrained, is_meant
+from rearview.estimators.forecast.zero_shot import Pretrained, uses_shipped_weights
 from rearview.models.contract import Model
 from rearview.tasks import plan as planning
 from rearview.tasks.conformal import Residuals
@@ -32,9 +32,9 @@ from rearview.train.checkpoint import read_length
 
 MOST_RESIDUALS = 4_000_000  # 16 MiB: what a saved model carries for its intervals, at most
 TRAINING_RESIDUALS = 500  # training windows that stand in for calibration where nothing could be held out
-LEAST_EPOCHS = 8  # looks at the held-out rows in a training that is cut short
-CALIBRATING = 0.25  # share of its time, beside that, which a training with a limit may take to calibrate intervals
-OVERHEAD = 1.4  # of an update over its passes forward and back: the optimiser, and looks at the held-out rows
+LEAST_EPOCHS = 8  # of a training that is cut short
+CALIBRATING = 0.25  # of the time limit of a training, on top of it, to calibrate intervals
+OVERHEAD = 1.4  # time of an update over that of its two passes, as there are also the optimiser and validation
 NARROW = "The intervals rest on rows the model trained on, for want of others: they are likely too narrow."
 
 
@@ -82,7 +82,7 @@ class Prepared:
             left = session.seconds - (time.perf_counter() - began)
             session, training = replace(session, seconds=left), _shorten(training, a, left / an_update)
             if session.resume and session.checkpoint is not None and session.checkpoint.exists():
-                # However fast the machine is today: the schedule is laid out over as many updates as when it began.
+                # Keep the schedule that the run began with, however fast the machine is now.
                 epochs, an_epoch = read_length(session.checkpoint)
                 training = replace(training, epochs=epochs, windows_per_epoch=an_epoch)
             most = None if training == self.training else training.windows_per_epoch
@@ -133,20 +133,20 @@ class Prepared:
     def _calibrate(
         self, fitted: Fitted, source: Source, order: Tensor, affordable: int | None
     ) -> tuple[Residuals, tuple[str, ...]]:
-        """Residuals of the windows set aside for it, or of some that trained, and a warning of that.
+        """(residuals of the calibration windows, or of training windows where there are none, a warning of the latter).
 
-        `affordable` windows, evenly spaced, are taken where time is short.
+        Where time is short, `affordable` windows are used, evenly spaced.
         """
         a = len(self.cut.train)
         warning: tuple[str, ...] = ()
-        chosen = order[a + len(self.cut.validation) :]
-        if not len(chosen):
-            chosen, warning = order[:a][:: -(-a // TRAINING_RESIDUALS)], (NARROW,)
+        windows = order[a + len(self.cut.validation) :]
+        if not len(windows):
+            windows, warning = order[:a][:: -(-a // TRAINING_RESIDUALS)], (NARROW,)
         most = max(1, MOST_RESIDUALS // (fitted.targets * self.spec.horizon))
         most = most if affordable is None else min(most, max(TRAINING_RESIDUALS, affordable))
-        chosen = chosen[:: -(-len(chosen) // most)]
+        windows = windows[:: -(-len(windows) // most)]
         parts = []
-        for index in torch.split(chosen, 256 if self.training is None else 4 * self.training.batch):
+        for index in torch.split(windows, 256 if self.training is None else 4 * self.training.batch):
             batch = source.batch(index)
             yhat, scale = outputs(fitted, [batch])
             y = batch.future.float().cpu().numpy().copy()
@@ -160,7 +160,7 @@ class Prepared:
 
 
 def _shorten(training: train.Settings, windows: int, updates: float) -> train.Settings:
-    """Settings of a training that does no more than so many updates, its schedule laid out over these."""
+    """Settings of a training of at most so many updates, with the schedule laid out over these."""
     an_epoch = -(-min(windows, training.windows_per_epoch or windows) // training.batch)
     possible = max(1, int(updates))
     if possible >= training.epochs * an_epoch:
@@ -184,7 +184,7 @@ def fit(panel: Panel, spec: ForecastSpec, session: Session = NO_CHECKPOINT, *, t
 
 def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
     """Plan, split, scale, and create the network; what can't be trained is refused."""
-    if is_meant(spec):
+    if uses_shipped_weights(spec):
         return Pretrained.of(panel, spec)
     panel = transform_panel(panel, spec)
     name = planning.choose_model(panel, spec.model).value
@@ -205,8 +205,7 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
     task = Forecast(spec.horizon, spec.loss, spec.quantiles if claims.trains else ())
     calendar = str(panel.step) if claims.uses_marks and spec.calendar and panel.step.unit != "int" else None
     scaler = Scaler.fit(panel, cut.rows)
-    device = base.resolve_device(spec.device)
-    on_gpu = device.startswith("cuda")
+    on_gpu = base.resolve_device(spec.device).startswith("cuda")
     channels = len(panel.columns) - panel.known
     samples = len(cut.train) * (1 if claims.mixes_channels else panel.targets)
     settings = planning.model_settings(name, lookback.value, season.value, samples, on_gpu)
@@ -222,12 +221,10 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
         notes = (*notes, f"{name} has no place for what describes the series ({', '.join(panel.layout.static)}).")
     marks = panel.known + (0 if statics is None else len(statics.names))
     marks += 0 if calendar is None else len(calendar_names(calendar))
-    network = base.create_network(
+    network, training = base.build_network(
         name,
-        seed=spec.seed,
-        device=device,
-        attention=spec.attention,
-        settings=plan.model_settings,
+        spec,
+        plan,
         channels=channels,
         lookback=lookback.value,
         steps=task.steps,
@@ -235,5 +232,4 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
         future=spec.horizon if marks else 0,
         statics=0 if statics is None else len(statics.names),
     )
-    training = base.training_settings(name, plan, spec.seed)
     return Prepared(spec, panel, plan, name, network, task, cut, scaler, calendar, training, notes, statics)

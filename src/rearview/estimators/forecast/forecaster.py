@@ -60,7 +60,7 @@ class Forecaster(Estimator[Predictor]):
 
     @base.takes(ForecasterOptions)
     def __init__(self, options: ForecasterOptions) -> None:
-        """What to forecast and how; everything left open is chosen from the data, with a reason (`fitted.plan`)."""
+        """What to forecast and how; anything you omit is chosen from the data, with a reason (`fitted.plan`)."""
         self.spec = ForecastSpec.pick(options)
         base.resolve_device(self.spec.device)
         train.follower(options.progress)
@@ -108,10 +108,10 @@ class Forecaster(Estimator[Predictor]):
             if self.progress is True:
                 with train.JobLine(limit) as line:
                     options = replace(options, progress=line, stage=line.stage)
-                    made = portfolio.fit(panel, self.spec, options, known_at)
+                    auto_fit = portfolio.fit(panel, self.spec, options, known_at)
             else:
-                made = portfolio.fit(panel, self.spec, options, known_at)
-            self._portfolio, fitted = made, made.ensemble
+                auto_fit = portfolio.fit(panel, self.spec, options, known_at)
+            self._portfolio, fitted = auto_fit, auto_fit.ensemble
         else:
             fitted = fit(panel, self.spec, Session(path, resume, self.progress, time_limit), tune=tune)
         self._warn(frame, fitted.findings)
@@ -121,7 +121,7 @@ class Forecaster(Estimator[Predictor]):
         return self
 
     def adopt(self, fitted: Predictor, panel: Panel) -> None:
-        """Take over a network that was fitted elsewhere, to forecast what follows the rows of `panel`."""
+        """Use a model that was fitted elsewhere, to forecast what follows the rows of `panel`."""
         self._fitted, self._trained = fitted, settle(self.reading, panel.layout)
         self._rows = select_columns(panel, fitted)
         self._tail = self._rows.tail(fitted.lookback)
@@ -158,7 +158,7 @@ class Forecaster(Estimator[Predictor]):
         return self._forecast_ahead(panel, self._levels(level), known), stamps
 
     def _forecast_ahead(self, panel: Panel, levels: tuple[float, ...], known: Array | None) -> Forecasts:
-        """Forecasts that can be handed out: each is a number, or its series has nothing to go by."""
+        """Forecasts that are all finite, but for series without observed values."""
         which = final_windows(panel)
         return check_finite(self.fitted.predict(panel, which, levels, known), panel, which)
 
@@ -171,8 +171,8 @@ class Forecaster(Estimator[Predictor]):
         """
         panel = self.tail if frame is None else self.read_new(frame)
         whole_ids = self._whole_ids if frame is None else has_whole_ids(frame, panel.layout)
-        made = self.compare(panel, changed, future=future)
-        return to_native(what_if_frame(panel, made, whole_ids=whole_ids), panel.layout)
+        effect = self.compare(panel, changed, future=future)
+        return to_native(what_if_frame(panel, effect, whole_ids=whole_ids), panel.layout)
 
     def compare(self, panel: Panel, changed: Frame, *, future: Frame = None) -> WhatIf:
         """The same on a panel, as arrays with intervals."""
@@ -353,8 +353,8 @@ class Forecaster(Estimator[Predictor]):
         return read_panel(frame, replace(trained, drop=dropped, freq=step))
 
     def _warn(self, frame: Frame, findings: tuple[Finding, ...]) -> None:
-        if not isinstance(frame, Panel):  # whoever hands over a panel has its findings already
-            base.warn_of(findings)
+        if not isinstance(frame, Panel):  # callers that pass a panel have its findings already
+            base.warn_of_findings(findings)
 
     @property
     def name(self) -> str:

@@ -33,18 +33,18 @@ def forecast_frame(
 
     With `whole_ids` the ids of series are integers again; with `members` a portfolio's stand beside it, without bounds.
     """
-    beside = {name: mean for name, mean in forecasts.members.items() if members and name != model}
+    member_means = {name: mean for name, mean in forecasts.members.items() if members and name != model}
     layout, names = panel.layout if layout is None else layout, variables(panel)
     if layout.form == "wide":
         columns: Columns = {layout.time_col: localise(stamps[0], layout)}
         for c, name in enumerate(names):
             columns |= _with_bounds(name, forecasts.mean, forecasts.intervals, np.s_[:, c])
-            columns |= {f"{name}-{member}": mean[:, c].ravel() for member, mean in beside.items()}
+            columns |= {f"{name}-{member}": mean[:, c].ravel() for member, mean in member_means.items()}
         return columns
     each = np.repeat(stamps, panel.targets, axis=0)
     columns = _long_columns(layout, names, each, whole_ids)
     columns |= _with_bounds(model, forecasts.mean, forecasts.intervals, np.s_[:])
-    return columns | {member: mean.ravel() for member, mean in beside.items()}
+    return columns | {member: mean.ravel() for member, mean in member_means.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +60,17 @@ class WhatIf:
     changed_inputs: Array
 
 
-def what_if_frame(panel: Panel, made: WhatIf, *, layout: Layout | None = None, whole_ids: bool = False) -> Columns:
+def what_if_frame(panel: Panel, effect: WhatIf, *, layout: Layout | None = None, whole_ids: bool = False) -> Columns:
     """Both forecasts and their difference, in the layout of the data unless another is named."""
     layout = panel.layout if layout is None else layout
-    planned, changed = made.planned.mean, made.changed.mean
+    planned, changed = effect.planned.mean, effect.changed.mean
     if layout.form == "wide":
-        columns: Columns = {layout.time_col: localise(made.stamps[0], layout)}
+        columns: Columns = {layout.time_col: localise(effect.stamps[0], layout)}
         for c, name in enumerate(variables(panel)):
             columns |= {name: planned[0, c], f"{name}-changed": changed[0, c]}
             columns[f"{name}-difference"] = changed[0, c] - planned[0, c]
         return columns
-    columns = _long_columns(layout, variables(panel), np.repeat(made.stamps, panel.targets, axis=0), whole_ids)
+    columns = _long_columns(layout, variables(panel), np.repeat(effect.stamps, panel.targets, axis=0), whole_ids)
     parts = {"planned": planned, "changed": changed, "difference": changed - planned}
     return columns | {name: cells.ravel() for name, cells in parts.items()}
 

@@ -44,7 +44,7 @@ def read_known(
         )
     layout = panel.layout
     long = layout.form == "long"
-    # Nothing but what is asked for is inferred: what stands for missing shows beside the rows before, not among a few.
+    # Nothing is inferred here: a few rows do not show which values stand for missing (see `_refuse_missing_marks`).
     given = read_panel(
         future,
         replace(

@@ -29,7 +29,7 @@ def keep_time_of_day(panel: Panel, trained: Layout) -> Panel:
 def anchor_months(panel: Panel, trained: Panel) -> Panel:
     """New rows whose months are counted from the day of the month of training, where they can't tell it themselves.
 
-    28 February may stand for the 28th or a later day. What the model does not know of a series either is told.
+    28 February may stand for the 28th or a later day. A finding names the series for which the model does not know it.
     """
     anchors = panel.find_anchors().copy()
     unsure = np.flatnonzero(~panel.step.tells_day(anchors)).tolist()
@@ -58,7 +58,7 @@ def anchor_months(panel: Panel, trained: Panel) -> Panel:
 
 
 def check_values(panel: Panel) -> Panel:
-    """New rows to forecast from: refused where no target has a value, a word added on those that have none."""
+    """Refuse new rows in which no target has a value; add a warning about single targets without values."""
     # Reading warns of targets from which nothing can be learned; nothing is to be learned here.
     findings = [one for one in panel.findings if (one.kind, one.what) not in _OF_TRAINING]
     panel = replace(panel, findings=tuple(findings))

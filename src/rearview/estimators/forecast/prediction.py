@@ -24,7 +24,7 @@ from rearview.tasks.objectives import Forecast
 MOST_CELLS = 1 << 22  # cells of past that go through the network at once
 SOFTENING = 0.01  # added to a window's variance on the scaled axis, so that flat windows keep a finite interval
 FAR = 1_000
-"""Standard deviations from the rows of training at which a value is more likely in other units than real."""
+"""Standard deviations from the training rows beyond which a value is probably in other units."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,15 +82,15 @@ class Fitted(base.FittedPanel):
         level_of = (scaler.mean + panel.centre)[which.series, : self.targets, None]
         spread = scaler.std[which.series, : self.targets, None]
 
-        blind = panel.first[which.series, : self.targets] >= which.starts[:, None]
+        unobserved = panel.first[which.series, : self.targets] >= which.starts[:, None]
 
         def original(scaled: NDArray[np.float32]) -> Array:
             cells = undo_transform(scaled.astype(np.float64) * spread + level_of, self.spec)
-            cells[blind] = np.nan
+            cells[unobserved] = np.nan
             return cells
 
         intervals, notes = _intervals(self, yhat, scale, levels)
-        findings = tuple(_about_past(self, panel, which, scaler, blind))
+        findings = tuple(_warn_of_past(self, panel, which, scaler, unobserved))
         quantiles = self.task.quantiles
         mean = original(yhat[..., quantiles.index(0.5) if quantiles else 0])
         bounds = {level: (original(low), original(high)) for level, (low, high) in intervals.items()}
@@ -105,17 +105,17 @@ class Fitted(base.FittedPanel):
 
 
 def check_finite(forecasts: Forecasts, panel: Panel, which: Windows) -> Forecasts:
-    """The forecasts; those that are not finite numbers, though there is something to go by, are refused."""
-    blind = panel.first[which.series, : forecasts.mean.shape[1]] >= which.starts[:, None]
+    """Return the forecasts; refuse one that is not finite although its series has observed values."""
+    unobserved = panel.first[which.series, : forecasts.mean.shape[1]] >= which.starts[:, None]
     broken = ~np.isfinite(forecasts.mean).all(axis=2)
     for low, high in forecasts.intervals.values():
         # Without residuals there is no bound on either side.
         broken |= (np.isinf(low) | np.isinf(high) | (np.isnan(low) != np.isnan(high))).any(axis=2)
-    if (broken & ~blind).any():
+    if (broken & ~unobserved).any():
+        names = listing(_list_names(panel, which, broken & ~unobserved))
         raise InputError(
-            f"The forecast of {listing(_list_names(panel, which, broken & ~blind))} is not a finite number: its values "
-            "are too large to compute with, or some are not real; look at the largest ones, and name those that stand "
-            "for missing with sentinels (--sentinels)."
+            f"The forecast of {names} is not a finite number: its values are too large to compute with, or some are "
+            "not real; look at the largest ones, and name those that stand for missing with sentinels (--sentinels)."
         )
     return forecasts
 
@@ -152,31 +152,31 @@ def variables(panel: Panel) -> tuple[str, ...]:
     return panel.ids
 
 
-def _about_past(
-    fitted: Fitted, panel: Panel, which: Windows, scaler: Scaler, blind: NDArray[np.bool_]
+def _warn_of_past(
+    fitted: Fitted, panel: Panel, which: Windows, scaler: Scaler, unobserved: NDArray[np.bool_]
 ) -> list[Finding]:
     """Warnings of windows that are short, hold nothing observed, or lie far from the rows of training."""
     begins = np.maximum(which.starts - fitted.lookback, panel.offsets[which.series])
-    found = []
+    findings = []
     short = int((which.starts - begins < fitted.lookback).sum())
     if short:
         message = (
             f"{short} of {len(which)} forecasts start from fewer rows than the look-back of {fitted.lookback}: "
             "the rest of their past is padded and masked, and intervals allow for the spread that training had."
         )
-        found.append(Finding("warning", "short_past", short, message))
-    stale = np.zeros_like(blind)
+        findings.append(Finding("warning", "short_past", short, message))
+    stale = np.zeros_like(unobserved)
     if panel.observed is not None:
         for w, (a, b) in enumerate(zip(begins.tolist(), which.starts.tolist(), strict=True)):
             stale[w] = ~panel.observed[a:b, : fitted.targets].any(axis=0)
-    if (stale & ~blind).any():
-        names = _list_names(panel, which, stale & ~blind)
+    if (stale & ~unobserved).any():
+        names = _list_names(panel, which, stale & ~unobserved)
         message = (
             f"No value of {listing(names)} was observed within the look-back of {fitted.lookback}: the forecast rests "
             "on the last one before, and intervals around it are likely too narrow."
         )
-        found.append(Finding("warning", "stale_past", len(names), message))
-    return found + warn_of_far_values(fitted, panel, which, scaler)
+        findings.append(Finding("warning", "stale_past", len(names), message))
+    return findings + warn_of_far_values(fitted, panel, which, scaler)
 
 
 def warn_of_far_values(fitted: Fitted, panel: Panel, which: Windows, scaler: Scaler) -> list[Finding]:
@@ -214,7 +214,7 @@ def _intervals(
         raise SettingsError(
             f"{fitted.name} was fitted without intervals; fit with intervals='conformal' to ask for levels."
         )
-    found: dict[float, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+    bounds: dict[float, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
     notes = _without_residuals(fitted, fitted.residuals)
     for level in levels:
         low, high, reach = fitted.residuals.bounds(level)
@@ -222,10 +222,10 @@ def _intervals(
         # only grows, so it covers no less.
         low, high = np.minimum(low, 0), np.maximum(high, 0)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by its name
-            found[level] = (yhat[..., 0] + low * scale[..., None], yhat[..., 0] + high * scale[..., None])
+            bounds[level] = (yhat[..., 0] + low * scale[..., None], yhat[..., 0] + high * scale[..., None])
         if reach:
             notes.append(_pooling_note(fitted.residuals, level, reach))
-    return found, tuple(notes)
+    return bounds, tuple(notes)
 
 
 def _without_residuals(fitted: Fitted, residuals: Residuals) -> list[str]:

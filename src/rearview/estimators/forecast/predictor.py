@@ -1,6 +1,6 @@
 """What every fitted forecaster offers, whether it is a network, a statistical model or an ensemble."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -31,6 +31,40 @@ class Forecasts:
     """Warnings of the rows that were forecast from; the notes hold them too."""
     members: Mapping[str, Array] = field(default_factory=dict)
     """The points of a portfolio's members by name, the heaviest first, each [window, target, step]."""
+
+
+def list_pasts(panel: Panel, which: Windows, targets: int, lookback: int) -> Iterator[tuple[int, int, int, Array]]:
+    """(window, series, target, the rows before the window's start) wherever something was observed."""
+    for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
+        for target in range(targets):
+            first = int(panel.first[series, target])
+            if first < start:
+                past = panel.values[max(first, start - lookback) : start, target].astype(np.float64)
+                yield window, series, target, past + panel.centre[series, target]
+
+
+def join_columns(which: Windows, cells: Array, levels: Sequence[float], notes: tuple[str, ...]) -> Forecasts:
+    """Forecasts from cells [window, target, step, 1 + 2 x level]: the point, then low and high of each level."""
+    bounds = {level: (cells[..., 1 + 2 * n], cells[..., 2 + 2 * n]) for n, level in enumerate(levels)}
+    return Forecasts(which.series, cells[..., 0], bounds, notes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedModel:
+    """Fields of fitted forecasters that are not networks."""
+
+    spec: ForecastSpec
+    columns: tuple[str, ...]
+    step: str
+    known: int = 0
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def targets(self) -> int:
+        """How many of the columns it forecasts."""
+        return len(self.columns) - self.known
 
 
 class Predictor(Protocol):

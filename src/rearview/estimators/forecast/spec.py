@@ -3,28 +3,25 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rearview.core.errors import SettingsError
 from rearview.data.read_options import Names
-from rearview.estimators.options import NetworkSpec, TableKeywords, check_whole
+from rearview.estimators.options import EstimatorOptions, NetworkSpec, TableKeywords, check_whole
 from rearview.tasks import losses
-
-if TYPE_CHECKING:
-    from rearview.train import Progress
 
 Intervals = Literal["conformal", "quantile", "none"]
 Transform = Literal["none", "log1p"]
 AUTO = "auto"
 ALONE = ("ets", "theta", "mstl", "ridge")
-"""Members of a portfolio that are no networks, and may be asked for by name."""
+"""Members of a portfolio that are not networks; each can be requested by name."""
 MOST_STEPS = 500_000
-"""Steps that are forecast at most: what is further ahead than any data reach back is a slip of the hand."""
+"""The largest horizon; a larger one is most likely a typing error."""
 
 
 @dataclass(frozen=True)
 class ForecastSpec(NetworkSpec):
-    """A forecast as asked for; None leaves a choice to the plan."""
+    """A forecast request; None leaves the choice to the plan."""
 
     horizon: int = field(kw_only=True)
     """Steps to forecast."""
@@ -75,8 +72,7 @@ class ForecastSpec(NetworkSpec):
 
     @property
     def is_portfolio(self) -> bool:
-        """Whether a portfolio, or one of its members that is no network, is asked for: by its name, or by naming
-        neither a network nor anything of one."""
+        """Whether the request is for a portfolio, or for one of its members that is not a network."""
         return not any(self._of_network) if self.model is None else self.model in (AUTO, *ALONE)
 
     @property
@@ -110,16 +106,11 @@ class ForecastColumns(TableKeywords):
 
 
 @dataclass(frozen=True)
-class ForecasterOptions(ForecastColumns, ForecastSpec):
-    """Everything that a forecaster can be given."""
+class ForecasterOptions(EstimatorOptions, ForecastColumns, ForecastSpec):
+    """All arguments of a forecaster."""
 
     alias: str | None = field(default=None, kw_only=True)
     """The column name of the forecasts; default: the network's name."""
-    progress: "Progress | bool | None" = field(default=None, kw_only=True)
-    """Receives the progress of training; True: a line on the terminal; default: none."""
-
-    def __post_init__(self) -> None:
-        """Leave the checks to the spec."""
 
 
 def read_levels(level: object) -> tuple[float, ...]:

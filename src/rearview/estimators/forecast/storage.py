@@ -1,5 +1,6 @@
 """A fitted forecaster on disk, with the last rows it can forecast from."""
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from rearview.tasks.objectives import Forecast
 from rearview.tasks.window_ridge import RANKS, Ridge
 
 _PLAIN = ("name", "ids", "columns", "targets", "known", "step", "calendar", "notes", "windows")
+_OF_ALL = ("columns", "notes", "step")
 _OF_ENSEMBLE = ("ids", "targets", "known", "period", "interrupted")
 _EFFECTS = ("coefficients", "centre", "low", "high", "factor", "share")
 _ROWS = ("values", "centre", "offsets", "first")
@@ -125,73 +127,92 @@ def _pack(fitted: Predictor) -> tuple[Facts, dict[str, Tensor]]:
 
 def _unpack(stored: Stored) -> Predictor:
     """The forecaster of facts and tensors that `_pack` made."""
-    facts = stored.facts
-    spec, kind = ForecastSpec(**facts["request"]), facts.get("kind", "network")
-    if kind == "network":
-        residuals = None
-        if "residuals.sorted" in stored.tensors:
-            residuals = Residuals(stored.array("residuals.sorted"), stored.array("residuals.counts", "i"))
-        fitted = Fitted(
-            spec=spec,
-            network=stored.network(facts["name"], spec),
-            task=Forecast(spec.horizon, spec.loss, facts["quantiles"]),
-            residuals=residuals,
-            statics=_read_statics(facts),
-            **stored.fields(_PLAIN),
-            **stored.scale(len(facts["ids"]), len(facts["columns"])),
-        )
-        _check_residuals(fitted)
-        steps = fitted.network.shape.steps
-        if fitted.task.steps != steps:
-            raise DamagedModel(f"its horizon is {spec.horizon} and its network gives {steps} numbers")
-        return fitted
-    if kind == "zero_shot":
-        return ZeroShot(
-            spec=spec,
-            network=stored.network(weights.NAME, replace(spec, attention=facts["attention"])),
-            attention=facts["attention"],
-            stretch={float(level): float(factor) for level, factor in facts["stretch"]},
-            task=Forecast(spec.horizon),
-            residuals=None,
-            **stored.fields(_PLAIN),
-            **stored.scale(len(facts["ids"]), len(facts["columns"])),
-        )
-    shared = {"spec": spec, **stored.plain(("columns", "notes", "step"))}
-    if kind == "statistics":
-        return Statistical(**stored.plain(("model", "seasons")), **shared)
-    if kind == "linear":
-        scale = _read_statics(facts)
-        features = 0 if scale is None else len(scale.names)
-        arrays = stored.arrays(("coefficients", "errors")) | stored.arrays(("pools",), kinds="i")
-        ridge = Ridge(**arrays, season=facts["season"], features=features)
-        linear = Linear(ridge=ridge, **stored.plain(("ids", "period")), statics=scale, **shared)
-        _check_ridge(linear)
-        return linear
-    if kind == "effects":
-        described = Statics(tuple(facts["described"]), stored.array("described")) if "described" in facts else None
-        inner = _unpack(Stored(facts["inner"], strip_prefix("inner.", stored.tensors)))
-        own = stored.plain(("ids", "known"))
-        series, targets, known = len(own["ids"]), inner.targets, own["known"]
-        if len(shared["columns"]) != targets + known:
-            raise DamagedModel(
-                f"it has {len(shared['columns'])} columns, {known} of them known, and forecasts {targets}"
-            )
-        effects = Effects(
-            ids=own["ids"],
-            coefficients=stored.shaped("coefficients", series, targets, known),
-            **{name: stored.shaped(name, series, known) for name in ("centre", "low", "high")},
-            factor=stored.shaped("factor", series, targets, kinds="b"),
-            share=stored.shaped("share", series, targets),
-            statics=described,
-        )
-        return WithEffects(inner=inner, effects=effects, columns=shared["columns"], known=known)
-    if kind != "ensemble":
+    readers: dict[str, Callable[[Stored, ForecastSpec], Predictor]] = {
+        "network": _read_network,
+        "zero_shot": _read_zero_shot,
+        "statistics": _read_statistical,
+        "linear": _read_linear,
+        "effects": _read_effects,
+        "ensemble": _read_ensemble,
+    }
+    kind = stored.facts.get("kind", "network")
+    if kind not in readers:
         raise ValueError(f"a forecaster of kind {kind!r}")
+    return readers[kind](stored, ForecastSpec(**stored.facts["request"]))
+
+
+def _read_network(stored: Stored, spec: ForecastSpec) -> Fitted:
+    facts, residuals = stored.facts, None
+    if "residuals.sorted" in stored.tensors:
+        residuals = Residuals(stored.array("residuals.sorted"), stored.array("residuals.counts", "i"))
+    fitted = Fitted(
+        spec=spec,
+        network=stored.network(facts["name"], spec),
+        task=Forecast(spec.horizon, spec.loss, facts["quantiles"]),
+        residuals=residuals,
+        statics=_read_statics(facts),
+        **stored.fields(_PLAIN),
+        **stored.scale(len(facts["ids"]), len(facts["columns"])),
+    )
+    _check_residuals(fitted)
+    steps = fitted.network.shape.steps
+    if fitted.task.steps != steps:
+        raise DamagedModel(f"its horizon is {spec.horizon} and its network gives {steps} numbers")
+    return fitted
+
+
+def _read_zero_shot(stored: Stored, spec: ForecastSpec) -> ZeroShot:
+    facts = stored.facts
+    return ZeroShot(
+        spec=spec,
+        network=stored.network(weights.NAME, replace(spec, attention=facts["attention"])),
+        attention=facts["attention"],
+        stretch={float(level): float(factor) for level, factor in facts["stretch"]},
+        task=Forecast(spec.horizon),
+        residuals=None,
+        **stored.fields(_PLAIN),
+        **stored.scale(len(facts["ids"]), len(facts["columns"])),
+    )
+
+
+def _read_statistical(stored: Stored, spec: ForecastSpec) -> Statistical:
+    return Statistical(spec=spec, **stored.plain(("model", "seasons", *_OF_ALL)))
+
+
+def _read_linear(stored: Stored, spec: ForecastSpec) -> Linear:
+    scale = _read_statics(stored.facts)
+    features = 0 if scale is None else len(scale.names)
+    arrays = stored.arrays(("coefficients", "errors")) | stored.arrays(("pools",), kinds="i")
+    ridge = Ridge(**arrays, season=stored.facts["season"], features=features)
+    linear = Linear(spec=spec, ridge=ridge, statics=scale, **stored.plain(("ids", "period", *_OF_ALL)))
+    _check_ridge(linear)
+    return linear
+
+
+def _read_effects(stored: Stored, _: ForecastSpec) -> WithEffects:
+    facts, own = stored.facts, stored.plain(("ids", "known", "columns"))
+    described = Statics(tuple(facts["described"]), stored.array("described")) if "described" in facts else None
+    inner = _unpack(Stored(facts["inner"], strip_prefix("inner.", stored.tensors)))
+    series, targets, known, columns = len(own["ids"]), inner.targets, own["known"], len(own["columns"])
+    if columns != targets + known:
+        raise DamagedModel(f"it has {columns} columns, {known} of them known, and forecasts {targets}")
+    effects = Effects(
+        ids=own["ids"],
+        coefficients=stored.shaped("coefficients", series, targets, known),
+        **{name: stored.shaped(name, series, known) for name in ("centre", "low", "high")},
+        factor=stored.shaped("factor", series, targets, kinds="b"),
+        share=stored.shaped("share", series, targets),
+        statics=described,
+    )
+    return WithEffects(inner=inner, effects=effects, columns=own["columns"], known=known)
+
+
+def _read_ensemble(stored: Stored, spec: ForecastSpec) -> Ensemble:
+    facts, own = stored.facts, stored.plain((*_OF_ENSEMBLE, *_OF_ALL))
     members = tuple(
         _unpack(Stored(member, strip_prefix(f"members.{number}.", stored.tensors)))
         for number, member in enumerate(facts["members"])
     )
-    own = stored.plain(_OF_ENSEMBLE)
     for member in members:
         if (member.spec.horizon, member.targets) != (spec.horizon, own["targets"]):
             raise DamagedModel(
@@ -199,6 +220,7 @@ def _unpack(stored: Stored) -> Predictor:
                 f"{member.spec.horizon} of {member.targets}"
             )
     return Ensemble(
+        spec=spec,
         members=members,
         weights=stored.shaped("weights", len(own["ids"]) * own["targets"], len(members)),
         common=stored.shaped("common", len(members)),
@@ -206,7 +228,6 @@ def _unpack(stored: Stored) -> Predictor:
         stretch={float(level): float(factor) for level, factor in facts["stretch"]},
         leaderboard=tuple(Standing(**{**one, "uses": tuple(one.get("uses", ()))}) for one in facts["leaderboard"]),
         findings=tuple(Finding(**finding) for finding in facts["findings"]),
-        **shared,
     )
 
 

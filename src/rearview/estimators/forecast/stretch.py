@@ -1,4 +1,4 @@
-"""Intervals that reach as far as backtest windows show they must, by one factor a level (split-conformal)."""
+"""Widen or narrow intervals by one factor a level, learned from backtest windows (split-conformal)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ def read_factor(factors: Mapping[float, float], level: float) -> float:
 
 
 def measure_stretch(backtest: Backtest, levels: Sequence[float]) -> dict[float, float]:
-    """By how much intervals must grow or shrink to hold as often as they say, drawn towards 1 where windows are few.
+    """The factor of each level that gives its intervals their nominal coverage, shrunk towards 1 where windows are few.
 
     Split-conformal: the factor of a level is the quantile, of that level, of the factors that each truth needs, where
     late windows weigh more than early ones.

@@ -1,7 +1,7 @@
-"""Forecasts of a network that was trained beforehand: the data only tell how far its intervals must reach.
+"""Forecasts of a pretrained network; the data only decide how wide its intervals are.
 
-Every variable is read by itself, or beside the others of its row where the attention mixes channels, masked where
-values are missing, at the grain that its own length asks for. Intervals are the network's own quantiles, stretched by
+Every variable is read alone, or with the others of its series where the attention mixes channels, masked where
+values are missing, at the grain that suits its length. Intervals are the network's own quantiles, stretched by
 what backtest windows show where there are rows for some, but never below a floor that the series rests on. `tune`
 trains the network further on the data, and keeps it only where a backtest is the better for it.
 """
@@ -48,14 +48,14 @@ TUNED = f"{weights.NAME}_tuned"
 NEAR = f"{weights.NAME}_near"
 """The name of one that reads the newest rows alone."""
 CUT_PAST = "cut_past"
-"""What a finding is of that tells of rows which are not read."""
+"""Key of the finding about rows that are not read."""
 LEAST_ROWS = 3
 SHORTEST = 8
 """Rows of the shortest series that the network was trained on."""
 FAR = 50
-"""Reaches of the middle four fifths of a past beyond which a single value is not read."""
+"""Ranges of the middle four fifths of the past; a single value that is further from the median is not read."""
 LEAST_JUDGED = 30
-"""Values of a past that is judged so."""
+"""Observed values below which no value is left out as too far off."""
 GRID = (20.0, 40.0, 60.0, 80.0, 95.0)
 """Levels at which intervals are corrected, beside those asked for."""
 MOST_WINDOWS = 5
@@ -85,8 +85,8 @@ Fit = Callable[[Panel], "ZeroShot"]
 """Fits the network to the rows of a panel."""
 
 
-def is_meant(spec: ForecastSpec) -> bool:
-    """Whether a spec asks for the weights that come with the package; settings of its own ask for a new network."""
+def uses_shipped_weights(spec: ForecastSpec) -> bool:
+    """Whether a spec requests the weights in the package; settings or attention of its own mean a new network."""
     known = spec.model == weights.NAME or spec.model in weights.names()
     return known and not spec.settings and spec.attention is None
 
@@ -125,33 +125,35 @@ class ZeroShot(Fitted):
                 quantiles = network.forecast(*on_device, self.spec.horizon).cpu().numpy()
                 lowest = find_floor(*on_device).cpu().numpy()
             for case, values, floor in zip(part, quantiles, lowest, strict=True):
-                centre = panel.centre[case.series, list(case.columns)]
-                cells[case.window, list(case.columns)] = values + centre[:, None, None]
-                floors[case.window, list(case.columns)] = floor + centre
+                centre = panel.centre[case.series, case.columns]
+                cells[case.window, case.columns] = values + centre[:, None, None]
+                floors[case.window, case.columns] = floor + centre
         cells, floors = undo_transform(cells, self.spec), undo_transform(floors, self.spec)[..., None]
-        blind = panel.first[which.series, : self.targets] >= which.starts[:, None]
-        cells[blind] = np.nan
+        unobserved = panel.first[which.series, : self.targets] >= which.starts[:, None]
+        cells[unobserved] = np.nan
         known_levels = network.settings.quantiles
         point = cells[..., network.median]
         own = {level: _bounds(cells, known_levels, level) for level in levels}
         reaching = stretch_bounds(point, own, {level: read_factor(self.stretch, level) for level in levels})
         bounds: Bounds = {level: (np.maximum(low, floors), high) for level, (low, high) in reaching.items()}
         findings = (
-            *_about_past(cases, self.lookback),
-            *_about_far(far),
+            *_find_limits(cases, self.lookback, far),
             *warn_of_far_values(self, panel, which, self.scaler(panel)),
         )
         return Forecasts(which.series, point, bounds, tuple(one.message for one in findings), findings)
 
     def _cases(self, panel: Panel, which: Windows) -> Iterator["_Case"]:
-        """What is forecast together: one variable, or all columns of a series where attention mixes them."""
+        """The columns that are forecast together: one, or all of a series where attention mixes them."""
         network = self.network
         assert isinstance(network, Network)
         mixes = any(layer.claims.mixes_groups for layer in network.stack.layers)
-        groups = _group_columns(self.targets, MOST_COLUMNS if mixes else 1)
+        # Neighbouring columns together, in as few groups as hold at most so many, of nearly equal size.
+        count = -(-self.targets // (MOST_COLUMNS if mixes else 1))
+        parts = np.array_split(np.arange(self.targets), count)
+        groups = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
         for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
             for columns in groups:
-                first = int(panel.first[series, list(columns)].min())
+                first = int(panel.first[series, columns].min())
                 if first < start:
                     yield _Case(window, series, columns, max(first, start - self.lookback), start, first)
 
@@ -162,7 +164,7 @@ class _Case:
 
     window: int
     series: int
-    columns: tuple[int, ...]
+    columns: slice
     begin: int
     stop: int
     first: int
@@ -172,10 +174,9 @@ class _Case:
     def length(self) -> int:
         return self.stop - self.begin
 
-
-def _group_columns(count: int, most: int) -> list[tuple[int, ...]]:
-    """Neighbouring columns together, in as few groups as hold at most so many, of nearly equal size."""
-    return [tuple(map(int, part)) for part in np.array_split(np.arange(count), -(-count // most))]
+    @property
+    def width(self) -> int:
+        return int(self.columns.stop - self.columns.start)
 
 
 def _batches(network: Network, cases: Sequence[_Case], horizon: int) -> Iterator[list[_Case]]:
@@ -184,7 +185,7 @@ def _batches(network: Network, cases: Sequence[_Case], horizon: int) -> Iterator
     for case in cases:
         grains = network.choose_grain(case.length, horizon), network.find_finer(case.length, horizon)
         passes = tuple((one.patch, one.count_tokens(case.length, horizon)) for one in grains if one is not None)
-        alike.setdefault((passes, len(case.columns)), []).append(case)
+        alike.setdefault((passes, case.width), []).append(case)
     for (passes, columns), group in alike.items():
         size = max(1, MOST_TOKENS // (max(tokens for _, tokens in passes) * columns))
         yield from (group[start : start + size] for start in range(0, len(group), size))
@@ -193,14 +194,14 @@ def _batches(network: Network, cases: Sequence[_Case], horizon: int) -> Iterator
 def _stack(panel: Panel, cases: Sequence[_Case]) -> tuple[Array, np.typing.NDArray[np.bool_]]:
     """[case, column, time], the newest rows last, and which of them were observed."""
     longest = max(case.length for case in cases)
-    past = np.zeros((len(cases), len(cases[0].columns), longest))
+    past = np.zeros((len(cases), cases[0].width, longest))
     observed = np.zeros(past.shape, dtype=np.bool_)
     for place, case in enumerate(cases):
-        rows, columns = slice(case.begin, case.stop), list(case.columns)
-        past[place, :, longest - case.length :] = panel.values[rows, columns[0] : columns[-1] + 1].T
-        begun = np.arange(case.begin, case.stop) >= panel.first[case.series, columns][:, None]
+        rows = slice(case.begin, case.stop)
+        past[place, :, longest - case.length :] = panel.values[rows, case.columns].T
+        begun = np.arange(case.begin, case.stop) >= panel.first[case.series, case.columns][:, None]
         if panel.observed is not None:
-            begun &= panel.observed[rows, columns[0] : columns[-1] + 1].T
+            begun &= panel.observed[rows, case.columns].T
         observed[place, :, longest - case.length :] = begun
     return past, observed
 
@@ -251,7 +252,8 @@ def _bounds(cells: Array, known: Sequence[float], level: float) -> tuple[Array, 
     return read(tail), read(1 - tail)
 
 
-def _about_past(cases: Sequence[_Case], room: int) -> Iterator[Finding]:
+def _find_limits(cases: Sequence[_Case], room: int, far: int) -> Iterator[Finding]:
+    """Findings on pasts that are cut off or short, and on the number of values too `far` off to be read."""
     cut = sum(case.begin > case.first for case in cases)
     if cut:
         message = f"{quantity(cut, 'forecast')} read the newest {room:,} rows alone; older ones are cut off."
@@ -260,20 +262,17 @@ def _about_past(cases: Sequence[_Case], room: int) -> Iterator[Finding]:
     if short:
         message = f"{quantity(short, 'forecast')} start from fewer than {SHORTEST} rows, which tell little."
         yield Finding("warning", "short_past", short, message)
-
-
-def _about_far(count: int) -> Iterator[Finding]:
-    if count:
+    if far:
         message = (
-            f"{quantity(count, 'value')} of the past {'is' if count == 1 else 'are'} not read: more than {FAR} times "
+            f"{quantity(far, 'value')} of the past {'is' if far == 1 else 'are'} not read: more than {FAR} times "
             "as far from the median as most values reach."
         )
-        yield Finding("warning", "far_values", count, message)
+        yield Finding("warning", "far_values", far, message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pretrained:
-    """The weights of this build beside the rows to forecast."""
+    """The shipped weights and the rows to forecast."""
 
     spec: ForecastSpec
     panel: Panel
@@ -397,8 +396,7 @@ class Pretrained:
             {**TUNING, "batch": Choice(max(1, min(32, TOKENS_LEARNED // tokens)), "so that an update stays quick")},
             spec.training,
         )
-        values = {name: choice.value for name, choice in training.items()}
-        loop = settings_from(train.Settings, "Training", {**values, "seed": spec.seed})
+        loop = base.training_settings(training, spec.seed)
         task = Forecast(horizon, quantiles=settings.quantiles)
         began = time.monotonic()
         losses = [train.evaluate(learner, task, source, held)] if len(held) else []
@@ -409,14 +407,14 @@ class Pretrained:
             session = replace(session, seconds=left)
         history = base.train_network(learner, task, source, order[:a], held, loop, session)
         first, last = network.state_dict(), {name: one.clone() for name, one in learner.state_dict().items()}
-        found = [first]
+        candidates = [first]
         for share in BLENDS if len(held) else BLENDS[:1]:
-            found.append({name: torch.lerp(first[name], last[name], share) for name in first})
+            candidates.append({name: torch.lerp(first[name], last[name], share) for name in first})
             if len(held):
-                learner.load_state_dict(found[-1])
+                learner.load_state_dict(candidates[-1])
                 losses.append(train.evaluate(learner, task, source, held))
-        best = int(np.argmin(losses)) if losses else len(found) - 1
-        network.load_state_dict(found[best])
+        best = int(np.argmin(losses)) if losses else len(candidates) - 1
+        network.load_state_dict(candidates[best])
         fitted = replace(start, history=history)
         if not best and not fitted.interrupted:
             return start

@@ -76,7 +76,7 @@ def _render(summary: Summary, content: Content) -> str:
             "style": _asset("report.css"),
             "headline": content.lead + _headline(content.tiles),
             "body": fill(content.template, {"training": _training(summary.curves), **content.parts}),
-            "facts": _definitions("facts", summary.data.facts),
+            "facts": _facts(summary.data.facts),
             "findings": _findings(summary.findings),
             "settings": _settings(summary.settings),
             "notes": _notes((*summary.notes, *content.left_off)),
@@ -109,17 +109,17 @@ def _asset(name: str) -> str:
 
 
 def _inline(script: str) -> str:
-    """A script as the HTML parser will hand it on: nothing in it ends the element, and line ends are plain."""
+    """A script safe for inlining, in the form that the HTML parser passes on: no end tag, plain line ends."""
     return script.replace("</script", "<\\/script").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _verdict(summary: Summary) -> str:
-    """What the page leads with: the outlook where there is one, and the verdict."""
+    """The outlook, where there is one, and the verdict."""
     # A number keeps its per cent sign on its line.
-    lead, judged = (_sentence(words).replace(" %", "&nbsp;%") for words in (summary.outlook, summary.verdict))
+    lead, verdict = (_sentence(words).replace(" %", "&nbsp;%") for words in (summary.outlook, summary.verdict))
     if not summary.outlook:
-        return f'<p class="verdict">{judged}</p>'
-    return f'<p class="verdict">{lead}</p>\n<p class="judgement">{judged}</p>'
+        return f'<p class="verdict">{verdict}</p>'
+    return f'<p class="verdict">{lead}</p>\n<p class="judgement">{verdict}</p>'
 
 
 def _sentence(words: str) -> str:
@@ -135,9 +135,9 @@ def _headline(tiles: Iterable[Tile]) -> str:
     return f'<dl class="headline">{"".join(cells)}</dl>'
 
 
-def _definitions(kind: str, lines: Iterable[tuple[str, str]]) -> str:
-    cells = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in lines)
-    return f'<dl class="{kind}">{"".join(cells)}</dl>'
+def _facts(facts: Iterable[tuple[str, str]]) -> str:
+    cells = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts)
+    return f'<dl class="facts">{"".join(cells)}</dl>'
 
 
 def _training(curves: Mapping[str, Curve]) -> str:

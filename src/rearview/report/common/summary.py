@@ -87,7 +87,7 @@ class Summary(ABC):
 
     title: str
     outlook: str = ""
-    """The result in words for those who need no method; it leads the page, and the verdict follows. Empty: none."""
+    """The result in words for readers who need no method; it stands first, before the verdict. Empty: none."""
     verdict: str
     """How good the result is, in a sentence or two."""
     command: str

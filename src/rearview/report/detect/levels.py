@@ -1,4 +1,4 @@
-"""What other thresholds would have found, for the slider of the page: alarms, rows and marked anomalies of each."""
+"""Alarms, rows and marked anomalies at other thresholds, for the slider of the page."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

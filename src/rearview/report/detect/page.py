@@ -120,8 +120,8 @@ class DetectionSummary(Summary):
             rows.append((*map(Cell, (*cells, text.number(part.score), self.carriers(part))),))
         heads = (*(("Series",) if several else ()), "Start", "End", "Peak", "Rows", "Score", "Channels")
         more = f" The {MOST_LISTED} highest of {len(segments):,}." if len(segments) > MOST_LISTED else ""
-        found = Table(f"Anomalies, highest above the threshold first.{more}", heads, tuple(rows), {len(heads) - 1})
-        return [*([found] if rows else []), *([self._measure_table()] if self.measures else [])]
+        anomalies = Table(f"Anomalies, highest above the threshold first.{more}", heads, tuple(rows), {len(heads) - 1})
+        return [*([anomalies] if rows else []), *([self._measure_table()] if self.measures else [])]
 
     def _measure_table(self) -> Table:
         rows = tuple((Cell(name), Cell(text.number(v)), Cell(why)) for name, (v, why) in self.measures.items())
@@ -201,8 +201,8 @@ def _fit(rows: list[int], channels: int, budget: int) -> tuple[int, int, tuple[s
     count = min(len(rows), max(1, int(np.searchsorted(np.cumsum(sizes), budget, side="right"))))
     parts = [f"the {shown} channels with the largest errors of each series"] if shown < channels else []
     parts += [f"the first {count:,} of {len(rows):,} series"] if count < len(rows) else []
-    said = f"To stay small, the page draws {', and '.join(parts)}; tables and files hold all of them."
-    return count, shown, (said,) if parts else ()
+    sentence = f"To stay small, the page draws {', and '.join(parts)}; tables and files hold all of them."
+    return count, shown, (sentence,) if parts else ()
 
 
 def _encode_entity(entity: EntityView, rows: Rows, channels: int, axes: StampAxes) -> dict[str, object]:
@@ -252,8 +252,8 @@ def _segment_table(summary: DetectionSummary) -> str:
         button = f'<button type="button" class="link" data-entity="{e}" data-segment="{number}">{start}</button>'
         name = f"{escape(entity.id)}</th><td>{button}</td>" if several else f"{button}</th>"
         times = f"{part.score / entity.threshold:.1f} times the threshold" if entity.threshold > 0 else ""
-        said = ", ".join(f"{member} {100 * share:.0f} %" for member, share in part.members[:LOUDEST])
-        cell = f'<td class="words">{escape(said)}</td>' if summary.members else ""
+        members = ", ".join(f"{member} {100 * share:.0f} %" for member, share in part.members[:LOUDEST])
+        cell = f'<td class="words">{escape(members)}</td>' if summary.members else ""
         rows.append(
             f'<tr><th scope="row">{name}<td>{end}</td><td>{part.last - part.first + 1:,}</td><td>{peak}</td>'
             f'<td title="{times}">{text.number(part.score)}</td>'

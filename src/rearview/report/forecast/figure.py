@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from rearview.report.common.figures import HUES, INK, QUIET, add_band, add_line, new_figure
+from rearview.report.common.payload import stamp_numbers
 from rearview.report.forecast.views import SeriesView
 
 if TYPE_CHECKING:
@@ -22,19 +21,13 @@ def draw_forecast(views: Sequence[SeriesView], title: str = "") -> "Figure":
         for number, model in enumerate(models):
             if model not in view.forecast.models:
                 continue
-            said, colour = view.forecast.models[model], HUES[number % len(HUES)]
-            for level in sorted(said.intervals, reverse=True):
+            prediction, colour = view.forecast.models[model], HUES[number % len(HUES)]
+            for level in sorted(prediction.intervals, reverse=True):
                 name = f"{level:g} %" if len(models) == 1 else f"{model}, {level:g} %"
-                add_band(figure, place, ahead, said.intervals[level], name, colour, showlegend=first)
-            add_line(figure, place, ahead, said.mean, model, colour, showlegend=first)
+                add_band(figure, place, ahead, prediction.intervals[level], name, colour, showlegend=first)
+            add_line(figure, place, ahead, prediction.mean, model, colour, showlegend=first)
         add_line(figure, place, view.stamps, view.values, "history", INK, showlegend=first)
         if len(view.stamps):
-            figure.add_vline(
-                x=_place(view.stamps[-1]), line={"color": QUIET, "width": 1, "dash": "dot"}, row=row, col=1
-            )
+            last = int(stamp_numbers(view.stamps[-1:])[0])
+            figure.add_vline(x=last, line={"color": QUIET, "width": 1, "dash": "dot"}, row=row, col=1)
     return figure.update_layout(title={"text": title, "font": {"size": 14}}) if title else figure
-
-
-def _place(stamp: np.generic) -> object:
-    """A stamp as plotly places a rule by it: milliseconds, or the integer."""
-    return int(stamp.astype("datetime64[ms]").astype(np.int64)) if stamp.dtype.kind == "M" else int(stamp)

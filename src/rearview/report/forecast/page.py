@@ -66,7 +66,7 @@ class ForecastSummary(Summary):
     """The leaderboard of a portfolio; empty where networks were named."""
     inputs: tuple[views.InputUse, ...] = ()
     """What the models may use beside the history, and which of them do."""
-    looks: tuple[views.Look, ...] = ()
+    looks: tuple[views.AttentionView, ...] = ()
     """Attention of the networks that have it, one entry for each window that can be chosen."""
 
     def __post_init__(self) -> None:
@@ -302,15 +302,15 @@ def _fit(
         notes.append(f"the last {rows} rows")
     if windows < most:
         notes.append(f"the newest {windows} of {most} backtest windows" if windows else "no backtest windows")
-    kept = [_shorten(view, rows) for view in series]
-    said = f"To stay small, the page draws {' and '.join(notes)} of each series; " if notes else ""
+    drawn = [_shorten(view, rows) for view in series]
+    note = f"To stay small, the page draws {' and '.join(notes)} of each series; " if notes else ""
     if sum(sizes) > budget:
         worst = sorted(range(len(series)), key=lambda place: -_error(series[place]))
         fit = max(1, int(np.searchsorted(np.cumsum([sizes[place] for place in worst]), budget, side="right")))
-        kept = [kept[place] for place in sorted(worst[:fit])]
-        said = f"To stay small, the page draws {' and '.join(notes)} of the {fit:,} series with the largest errors, of "
-        said += f"{len(series):,}; "
-    return tuple(kept), windows, ((said + "the scores count all of them.",) if said else ())
+        drawn = [drawn[place] for place in sorted(worst[:fit])]
+        note = f"To stay small, the page draws {' and '.join(notes)} of the {fit:,} series with the largest errors, of "
+        note += f"{len(series):,}; "
+    return tuple(drawn), windows, ((note + "the scores count all of them.",) if note else ())
 
 
 def _error(view: views.SeriesView) -> float:
@@ -407,7 +407,7 @@ def _digits(view: views.SeriesView) -> int:
     return min(DIGITS + max(0, math.floor(math.log10(level / spread))), 15)
 
 
-def _encode_looks(looks: Sequence[views.Look]) -> dict[str, object]:
+def _encode_looks(looks: Sequence[views.AttentionView]) -> dict[str, object]:
     """Every view with its maps and curves; names of rows and columns that maps share are stored once."""
     names: dict[views.Names, int] = {}
     several = len({look.model for look in looks}) > 1

@@ -220,7 +220,7 @@ class AgeCurve:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class AttentionView:
     """The attention of one network in the last window of one series or column."""
 
     model: str
@@ -230,7 +230,7 @@ class Look:
     maps: tuple[WeightMap, ...]
     ages: tuple[AgeCurve, ...] = ()
     finding: str = ""
-    """What it looks at most, in a sentence; empty where it looks everywhere alike."""
+    """A sentence on what has the most attention; empty where attention is uniform."""
 
 
 def check_lengths(what: str, stamps: Stamps, values: Values) -> None:

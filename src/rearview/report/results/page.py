@@ -94,10 +94,10 @@ class ResultsSummary(Summary):
             ("Candidates", f"{len({entry.name for entry in self.entries}):,}", "networks with their attention"),
             ("Blocks", f"{len(self.boards):,}", "of protocol, data set and horizon"),
         ]
-        judged = [one for one in self.comparisons if one.verdict in ("reproduced", "better", "worse")]
-        if counts := papers.judge_numbers(judged):
-            some = len({id(one.number) for one in judged if one.verdict == "reproduced"}) - counts["reproduced"]
-            runs = len({row for one in judged for row in one.rows})
+        compared = [one for one in self.comparisons if one.verdict in ("reproduced", "better", "worse")]
+        if counts := papers.judge_numbers(compared):
+            some = len({id(one.number) for one in compared if one.verdict == "reproduced"}) - counts["reproduced"]
+            runs = len({row for one in compared for row in one.rows})
             others = f", {some:,} more by some of them" if some else ""
             note = f"printed numbers, by every one of the {runs:,} runs that compare{others}"
             tiles.append(("Reproduced", f"{counts['reproduced']:,} of {counts.total():,}", note))

@@ -1,4 +1,4 @@
-"""Tables of what stands beside the leaderboards: the papers' numbers, protocols, failures, cells that were not run."""
+"""Tables that go with the leaderboards: the papers' numbers, protocols, failures, cells that were not run."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -45,7 +45,7 @@ def tally_table(comparisons: Sequence[Comparison]) -> Table:
 
 
 def number_table(comparisons: Sequence[Comparison]) -> Table:
-    """Ours beside every printed number that a run stands beside, and what guessing gets where that is something."""
+    """Our number for every printed number that a run compares with, and the score by chance where there is one."""
     guessed = any(one.chance for one in comparisons)
     rows = tuple(
         (
@@ -99,7 +99,7 @@ def protocol_table(protocol_contrasts: Sequence[ProtocolContrast]) -> Table:
 
 
 def failure_table(rows: Sequence[RunRow]) -> Table:
-    """Runs that never came to an end, and why."""
+    """Failed runs, and why they failed."""
     cells = []
     for row in rows:
         who = f"{row.model} + {spell_mechanism(row)}" if row.attention else row.model

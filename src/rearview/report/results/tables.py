@@ -174,7 +174,7 @@ def control_table(ablations: Sequence[Ablation]) -> Table:
     rows = []
     for one in ablations:
         first, *others = one.mechanisms
-        told = f"{first.name} {text.change(first.against.mean, 1)}" if first.against else first.name
+        difference = f"{first.name} {text.change(first.against.mean, 1)}" if first.against else first.name
         calls = {call: [arm.name for arm in (first, *others) if arm.call == call] for call in (BETTER, WORSE, UNTOLD)}
         listed = "; ".join(f"{call}: {', '.join(names)}" for call, names in calls.items() if names)
         unfair = f"budgets differ: {', '.join(one.uneven)}" if budget.is_unfair(one.uneven) else ""
@@ -182,7 +182,7 @@ def control_table(ablations: Sequence[Ablation]) -> Table:
             (
                 Cell(str(one.place), one.footing),
                 Cell(one.yardstick.name, f"{one.metric.upper()} {one.yardstick.error:.4f}"),
-                Cell(told, _spell_interval(first.against)),
+                Cell(difference, _spell_interval(first.against)),
                 Cell(listed or "fewer than two seeds in common", unfair),
                 Cell(quantity(min(arm.seeds for arm in one.arms), "seed")),
             )
@@ -340,12 +340,12 @@ def significance(standing: Standing) -> str:
 def candidate(name: str) -> Cell:
     """A candidate; where it has many settings beside the mechanism's, a mark stands in their place."""
     head, *others = _OUTSIDE_BRACKETS.split(name)
-    kept = [part for part in others if part.startswith("lookback=")]
-    if len(others) - len(kept) < 2:
+    lookbacks = [part for part in others if part.startswith("lookback=")]
+    if len(others) - len(lookbacks) < 2:
         return Cell(name)
-    digest = _DIGEST.search(others[-len(kept) - 1])
+    digest = _DIGEST.search(others[-len(lookbacks) - 1])
     mark = digest[1] if digest else hashlib.sha256(name.encode()).hexdigest()[:4]
-    return Cell(", ".join([head, *kept, f"settings {mark}"]), whole=name)
+    return Cell(", ".join([head, *lookbacks, f"settings {mark}"]), whole=name)
 
 
 def chance_note(columns: Iterable[str], heading: str = METRICS["adjusted_f1_by_chance"]) -> str:
@@ -377,8 +377,8 @@ def _printed_numbers(metric: str, entries: Sequence[Entry], comparisons: Sequenc
     by_row = group_by(compared, lambda one: id(one.rows[0]))
     printed = []
     for entry in entries:
-        beside = [one for row in entry.rows for one in by_row.get(id(row), ())]
-        by_value = group_by(beside, lambda one: f"{one.printed:g}").items()
+        matches = [one for row in entry.rows for one in by_row.get(id(row), ())]
+        by_value = group_by(matches, lambda one: f"{one.printed:g}").items()
         tables = {value: dict.fromkeys(one.table for one in same) for value, same in by_value}
         printed.append("; ".join(f"{value}\u00a0{', '.join(names)}" for value, names in tables.items()))
     return printed

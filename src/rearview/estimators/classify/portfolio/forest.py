@@ -133,7 +133,7 @@ def _grow(
             split = open_ & loss.gather(1, best[:, None])[:, 0].isfinite()
             feature = choice.gather(1, best[:, None])[:, 0] * split
             threshold = torch.where(split, cut.gather(1, best[:, None])[:, 0], 0.0)
-            went = right.gather(1, best[at][:, None])[:, 0].long()
+            side = right.gather(1, best[at][:, None])[:, 0].long()
         nodes = torch.bincount(tree, minlength=trees)
         rank = split.long().cumsum(0) - 1  # among the places that split
         earlier = torch.bincount(tree[split], minlength=trees).cumsum(0)
@@ -151,7 +151,7 @@ def _grow(
         tree = tree[split].repeat_interleave(2)
         stays = split[at]
         case, label = case[stays], label[stays]
-        at = 2 * rank[at[stays]] + went[stays]
+        at = 2 * rank[at[stays]] + side[stays]
     return _assemble(levels, trees, int(first.max()), classes)
 
 

@@ -69,7 +69,7 @@ NETWORK_TRAINING: Mapping[str, object] = {"epochs": 40, "learning_rate": 2e-3}
 MOST_NETWORK_SERIES = 2_500
 """Cases times channels that networks are trained on, at most: with more it would take minutes on a CPU."""
 OWN_FEATURES = 600
-"""Cases up to which one that is left out takes the shapelets cut from it along; beyond, they are too few to matter."""
+"""Cases up to which the shapelets cut from a left-out case are left out, too; with more cases they matter little."""
 MOST_WARPED = 3e9
 """Cells of the tables of costs that training cases are compared by, at most; beyond, there is no nearest neighbour."""
 WARPED_STEPS = 200
@@ -200,13 +200,13 @@ class FittedMember:
     left_out: Float[Tensor, "case class"]
     """Its answers to training cases that its fits did not see, on the CPU; NaN where there is none."""
     reason: str
-    """How it came to be what it is."""
+    """Its size and how it was chosen, in words."""
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedPortfolio:
-    """Cases that were checked and scaled, to fit a portfolio to."""
+    """Checked and scaled cases to fit a portfolio to."""
 
     spec: ClassifySpec
     cases: Cases
@@ -246,7 +246,7 @@ class PreparedPortfolio:
             blocks={name: block for name, block in fits.blocks.items() if name in needed},
             members=members,
             vote=vote.pick(used),
-            standings=_rank(entries, vote, left_out, codes),
+            standings=_build_leaderboard(entries, vote, left_out, codes),
             interrupted=fits.interrupted,
             left_out=_vote_unseen(vote, left_out).numpy(),
         )
@@ -264,7 +264,9 @@ def prepare(cases: Cases, spec: ClassifySpec) -> PreparedPortfolio:
     return PreparedPortfolio(spec, cases, classes, codes, ChannelScaler.fit(cases), choose_lookback(cases, spec))
 
 
-def _rank(entries: list[FittedMember], vote: Vote, left_out: Tensor, codes: Tensor) -> tuple[Standing, ...]:
+def _build_leaderboard(
+    entries: list[FittedMember], vote: Vote, left_out: Tensor, codes: Tensor
+) -> tuple[Standing, ...]:
     """The leaderboard: members by their log loss, and the vote."""
 
     def judge(likely: Tensor) -> tuple[float, float]:
@@ -322,7 +324,7 @@ class MemberFits:
 
     @property
     def folding(self) -> tuple[int, str]:
-        """The number of folds, and what they are for."""
+        """(the number of folds, their purpose)."""
         number = int(self.folds.max()) + 1
         if self.exact:
             return number, "each case is classified by fits without its fold"
@@ -416,7 +418,7 @@ class MemberFits:
         return FittedMember("nearest neighbour", member, left_out, reason)
 
     def _networks(self, session: Session) -> FittedMember | None:
-        """Networks that are each trained without one fold, which they answer for."""
+        """Networks that are each trained without one fold, which they then classify."""
         if not self.exact:
             return None
         if self.device.type == "cpu" and len(self.cases) * self.cases.channels > MOST_NETWORK_SERIES:

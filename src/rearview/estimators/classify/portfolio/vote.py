@@ -57,7 +57,9 @@ def fit_vote(left_out: Float[Tensor, "member case class"], codes: Int[Tensor, " 
     """Factors, offsets and weights from answers to cases that a member's fit did not see; NaN where there is none."""
     decisions = left_out.double()
     known = decisions.isfinite().all(-1)
-    truth = _doubt(codes, decisions.shape[-1])
+    # n correct answers do not prove that the next one is: a share of 1 / (n + 1) goes to all classes.
+    classes, doubt = decisions.shape[-1], 1 / (len(codes) + 1)
+    truth = (1 - doubt) * functional.one_hot(codes, classes).double() + doubt / classes
     calibrated = [_calibrate(one[some], truth[some]) for one, some in zip(decisions, known, strict=True)]
     factors, offsets = (torch.stack(parts) for parts in zip(*calibrated, strict=True))
     together = known.all(0)
@@ -70,13 +72,6 @@ def fit_vote(left_out: Float[Tensor, "member case class"], codes: Int[Tensor, " 
     equal = factors.new_full((int(useful.sum()),), 1 / int(useful.sum()))
     vote.weights[useful] = _fit_terms(each[useful], truth, equal, torch.full_like(equal, PULL), torch.zeros_like(equal))
     return vote
-
-
-def _doubt(codes: Int[Tensor, " case"], classes: int) -> Float[Tensor, "case class"]:
-    """The true classes, less the share of one mistake beyond those that were seen: n correct answers do not prove
-    that the next one is."""
-    doubt = 1 / (len(codes) + 1)
-    return (1 - doubt) * functional.one_hot(codes, classes).double() + doubt / classes
 
 
 def _calibrate(decisions: Float[Tensor, "case class"], truth: Float[Tensor, "case class"]) -> tuple[Tensor, Tensor]:

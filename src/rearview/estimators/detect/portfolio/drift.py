@@ -1,10 +1,10 @@
-"""Rows that are far off for good: what was learned no longer holds, and scores of a series are divided by how far.
+"""A lasting change of level after training: the scores of the series are divided by its size.
 
     divisor = max(1, quantile_SHARE(scores so far, and USUAL rows as usual) / quantile_CEILING(held-out scores))
 
-A machine whose level moved after training would stand above the anomalies of all others. Where most rows of a series
-score above what all but a quarter of its held-out rows did, that is its level now, and rows are judged beside it. A few
-hundred rows are no reason: they may be the anomaly itself.
+A machine whose level moved after training would score above the anomalies of all others. Where most rows of a series
+score above three quarters of its held-out rows, that is its new level, and scores are relative to it. A few hundred
+rows are not enough: they may be the anomaly itself.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ CEILING = 0.75
 SHARE = 0.6
 """Share of rows below the level of a series: up to two fifths of them may be anomalies."""
 USUAL = 500
-"""Rows that count as usual beside those that were scored."""
+"""Rows with the score 0 that are added to the scored ones."""
 
 Rows = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class Drift:
 
     @staticmethod
     def none(series: int) -> "Drift":
-        """No series is held to have moved."""
+        """No series has moved."""
         return Drift(np.zeros(series), 0.0)
 
     @staticmethod
@@ -49,7 +49,7 @@ class Drift:
         return Drift(ceilings, elsewhere)
 
     def divisor(self, rows: Rows, place: int | None) -> float:
-        """What the scores of a series are divided by, from all that were given so far."""
+        """The divisor of the scores of a series, from all of its scores so far."""
         ceiling = self.ceiling_elsewhere if place is None else float(self.ceilings[place])
         known = rows[np.isfinite(rows)]
         if not ceiling > 0:

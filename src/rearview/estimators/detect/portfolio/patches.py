@@ -1,4 +1,4 @@
-"""Windows of rows as points: cut out of the rows of a series, and errors of their cells laid back on the rows."""
+"""Windows of rows as points: cut from the rows of a series, and errors of their cells averaged per row."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ def pad(values: Float[Tensor, "row channel"], window: int) -> Float[Tensor, "row
     return torch.cat([values[:1].expand(max(window - len(values), 0), -1), values])
 
 
-def cut(
+def cut_windows(
     values: Float[Tensor, "row channel"], window: int, firsts: Int[Tensor, " window"], *, centred: bool = False
 ) -> Float[Tensor, "window cell"]:
     """The windows that begin at some rows, as points whose cells are rows times channels.
@@ -35,16 +35,16 @@ def cut(
     return (windows - windows.mean(1, keepdim=True) if centred else windows).flatten(1)
 
 
-def lay(
+def average_errors(
     values: Float[Tensor, "row channel"], window: int, judge: Callable[[Tensor], Tensor], *, centred: bool = False
 ) -> Float[Tensor, "row channel"]:
-    """The mean error of each cell over all windows that hold it, by what `judge` says of windows.
+    """The mean error of each cell over all windows that hold it; `judge` gives the errors of windows.
 
-    Windows are cut and judged some at a time: all of them together would be many times the rows.
+    Windows are processed in portions: all of them together would take many times the memory of the rows.
     """
     total, number = torch.zeros_like(values), values.new_zeros(len(values), 1)
     for firsts in first_rows(len(values), window).split(portion(values, 4 * window * values.shape[1])):
-        errors = judge(cut(values, window, firsts, centred=centred)).view(-1, values.shape[1])
+        errors = judge(cut_windows(values, window, firsts, centred=centred)).view(-1, values.shape[1])
         at = _rows(firsts, window).flatten().to(values.device)
         total.index_add_(0, at, errors)
         number.index_add_(0, at, number.new_ones(len(at), 1))

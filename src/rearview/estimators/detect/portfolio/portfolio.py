@@ -1,8 +1,8 @@
 """Fit simple detectors and a network to ordinary rows, make their scores comparable, and combine them.
 
 Every member gives an error for each cell. Errors are averaged over channels and over a few rows, divided by their mean
-on rows that the member's fit did not see, and ranked among those rows (`ranks`): a member is heard when so large an
-error is rare for it. Members are averaged, weighted by how well each finds anomalies that are made in those rows
+on rows that the member's fit did not see, and ranked among those rows (`ranks`): an error counts when it is rare for
+its member. Members are averaged, weighted by how well each finds anomalies that are made in those rows
 (`trust`), ranked once more, so that series can be compared, and divided by how far a series has moved for good
 (`drift`). Members that are cheap to fit are fitted once more to all ordinary rows before they are used.
 """
@@ -20,21 +20,21 @@ from torch import Tensor
 from rearview import train
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
-from rearview.estimators.base import NO_CHECKPOINT, Session
+from rearview.estimators.base import NO_CHECKPOINT, Forwarded, Session
 from rearview.estimators.detect import constant_channels
 from rearview.estimators.detect import fit as network_fit
 from rearview.estimators.detect.calibration import (
     Calibration,
+    HeldOut,
     Usual,
-    describe_threshold,
+    average_channels,
     draw_thresholds,
     find_usual,
-    weigh,
 )
 from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
 from rearview.estimators.detect.portfolio.drift import Drift, divide
 from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes, thin
-from rearview.estimators.detect.portfolio.patches import cut, first_rows, lay, pad
+from rearview.estimators.detect.portfolio.patches import average_errors, cut_windows, first_rows, pad
 from rearview.estimators.detect.portfolio.ranks import Ranks
 from rearview.estimators.detect.portfolio.trust import Weights, learn_weights
 from rearview.estimators.detect.scoring import Scores
@@ -50,7 +50,7 @@ LEAST_NETWORK = 5_000
 MOST_WIDE = 2_000
 """Cells of a window: with many channels it has fewer rows."""
 FURTHEST = 1e3
-"""Standard deviations beyond which a cell is as far off as can be."""
+"""Standard deviations at which cells are clipped."""
 LEAST_OWN = 400
 """Rows to learn from with which a series has fits of its own."""
 MOST_OWN = 100
@@ -61,7 +61,7 @@ LEAST_SPOILT = 6_400
 """Rows of the longest series with which clusters are found among rows that hold anomalies themselves: with fewer, an
 anomaly would be a cluster of its own."""
 LEAST_LEVEL = 1e-4
-"""The least error that is usual for a member: one that meets every row exactly is no hair trigger."""
+"""The least usual error of a member: a perfect fit must not make tiny errors alarms."""
 TRIMMED = 0.05
 """Share of held-out rows, the worst, that do not count for what is usual: anomalies among them must not hide others."""
 USUAL_SCALE = 0.3
@@ -107,7 +107,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reference:
-    """What is usual for a member, on rows that its fit did not see."""
+    """The usual errors of a member, on rows that its fit did not see."""
 
     usual: Usual
     """By channel."""
@@ -122,8 +122,8 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shared:
-    """What all simple members read rows with."""
+class RowReader:
+    """Scales rows for the simple members."""
 
     device: torch.device
     shrink: NDArray[np.float32]
@@ -169,46 +169,15 @@ class Portfolio:
 
     name = "auto"
 
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return self.network.ids
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that are read."""
-        return self.network.columns
-
-    @property
-    def step(self) -> str:
-        return self.network.step
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        return self.network.findings
-
-    @property
-    def windows(self) -> dict[str, int]:
-        """Windows that trained and stopped the network."""
-        return self.network.windows
-
-    @property
-    def lookback(self) -> int:
-        """Rows of the longest window."""
-        return self.network.lookback
-
-    @property
-    def device(self) -> torch.device:
-        return self.network.device
-
-    @property
-    def history(self) -> train.History | None:
-        """How the network was trained."""
-        return self.network.history
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended the training of the network."""
-        return self.network.interrupted
+    ids = Forwarded[tuple[str, ...]]("network")
+    columns = Forwarded[tuple[str, ...]]("network")
+    step = Forwarded[str]("network")
+    findings = Forwarded[tuple[Finding, ...]]("network")
+    windows = Forwarded[dict[str, int]]("network")
+    lookback = Forwarded[int]("network")
+    device = Forwarded[torch.device]("network")
+    history = Forwarded[train.History | None]("network")
+    interrupted = Forwarded[bool]("network")
 
     @property
     def parameters(self) -> int:
@@ -222,23 +191,23 @@ class Portfolio:
         return self.network.place(panel)
 
     def scores(self, panel: Panel) -> Scores:
-        """How unusual the rows of a panel are, and what each member says of them."""
+        """How unusual the rows of a panel are, and the part of each member."""
         scores, place = self.raw_scores(panel), self.place(panel)
         divisors = [self.drift.divisor(scores.rows[a:b], at) for at, (a, b) in zip(place, panel.bounds(), strict=True)]
         return divide(scores, panel, divisors)
 
     def raw_scores(self, panel: Panel) -> Scores:
-        """The same beside the rows that were learned from, wherever a series has moved since."""
+        """The scores relative to the training rows, also of series that have moved since."""
         place = self.place(panel)
         combined = combine(self.errors(panel), self.references, self.weights, panel, place, self.averaged)
         return rank_rows(combined, self.ranks, panel, place)
 
     def errors(self, panel: Panel) -> dict[str, Errors]:
         """The errors of each member."""
-        shared = Shared(self.device, self.shrink, self.groups, self.window)
+        reader = RowReader(self.device, self.shrink, self.groups, self.window)
         place, scaler = self.place(panel), self.network.scaler(panel)
         constant = self.network.constant_in(panel)
-        errors = {name: _errors(fits, shared, panel, scaler, place, constant) for name, fits in self.members.items()}
+        errors = {name: _errors(fits, reader, panel, scaler, place, constant) for name, fits in self.members.items()}
         if NETWORK in self.references:
             errors[NETWORK] = self.network.errors(panel)
         return errors
@@ -253,11 +222,11 @@ def combine(
     averaged: int,
 ) -> Scores:
     """The scores of rows from the errors of all members."""
-    heard = np.stack([weights.elsewhere if p is None else weights.known[p] for p in place])
-    heard = np.repeat(heard / heard.sum(axis=1, keepdims=True), panel.lengths, axis=0)
+    by_row = np.stack([weights.elsewhere if p is None else weights.known[p] for p in place])
+    by_row = np.repeat(by_row / by_row.sum(axis=1, keepdims=True), panel.lengths, axis=0)
     parts: dict[str, NDArray[np.float64]] = {}
     channels = np.zeros(panel.values.shape)
-    for weight, (name, reference) in zip(heard.T, references.items(), strict=True):
+    for weight, (name, reference) in zip(by_row.T, references.items(), strict=True):
         own = compare(errors[name], reference, panel, place, averaged)
         parts[name] = weight * own.rows
         channels += own.channels * weight[:, None]
@@ -265,14 +234,14 @@ def combine(
 
 
 def compare(errors: Errors, reference: Reference, panel: Panel, place: list[int | None], averaged: int) -> Scores:
-    """What a member says of rows and channels: how rare its errors are, in logarithms."""
+    """The scores of one member: how rare its errors are, in logarithms."""
     own = _average(reference.usual.weigh(errors, panel, place), panel, averaged, rooted=reference.rooted)
     levels = np.array([reference.level_elsewhere if p is None else reference.levels[p] for p in place])
     rows = np.log1p(own.rows / np.repeat(levels, panel.lengths))
     if reference.ranks is not None:
         rows = reference.ranks.rank(rows, panel, place)
-    # Channels share in what a member says of a row as they share in its error.
-    whole = weigh(own.channels).rows
+    # Each channel has the share of the score that it has of the error.
+    whole = average_channels(own.channels).rows
     with np.errstate(invalid="ignore"):
         return Scores(rows, own.channels * (rows / np.where(whole > 0, whole, 1))[:, None])
 
@@ -295,7 +264,7 @@ def _average(scores: Scores, panel: Panel, averaged: int, *, rooted: bool) -> Sc
     means = smooth(scores, panel, averaged)
     if not rooted:
         return means
-    roots = weigh(np.sqrt(means.channels))
+    roots = average_channels(np.sqrt(means.channels))
     return Scores(np.square(roots.rows), roots.channels)
 
 
@@ -311,12 +280,12 @@ def smooth(scores: Scores, panel: Panel, averaged: int) -> Scores:
         low, high = np.maximum(at - averaged // 2, 0), np.minimum(at + averaged - averaged // 2, b - a)
         means = (total[high] - total[low]) / np.maximum(number[high] - number[low], 1)
         channels[a:b] = np.where(seen, np.maximum(means, 0), np.nan)
-    return weigh(channels)
+    return average_channels(channels)
 
 
 def _errors(
     fits: tuple[Member, ...],
-    shared: Shared,
+    reader: RowReader,
     panel: Panel,
     scaler: Scaler,
     place: list[int | None],
@@ -325,22 +294,22 @@ def _errors(
     """[row, channel]: the errors of a simple member."""
     parts = []
     with torch.inference_mode():
-        for group, values in shared.values(panel, scaler, place):
-            fit, window = fits[group], min(shared.window, len(values))
-            if window < shared.window:
+        for group, values in reader.values(panel, scaler, place):
+            fit, window = fits[group], min(reader.window, len(values))
+            if window < reader.window:
                 fit = fit.shorten(window, values.shape[1])
-            parts.append(lay(values, window, fit.errors, centred=fit.centred).cpu().numpy())
+            parts.append(average_errors(values, window, fit.errors, centred=fit.centred).cpu().numpy())
     errors: Errors = np.concatenate(parts)
     if panel.observed is not None:
         errors[~panel.observed] = np.nan
     if constant is not None:
-        constant_channels.hold(errors, panel, scaler, constant, FURTHEST**2)
+        constant_channels.replace_errors(errors, panel, scaler, constant, FURTHEST**2)
     return errors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedPortfolio:
-    """Rows that were checked and scaled, to fit a portfolio to."""
+    """Checked and scaled rows to fit a portfolio to."""
 
     spec: DetectSpec
     prepared: Prepared
@@ -350,28 +319,22 @@ class PreparedPortfolio:
         """That of its network."""
         return self.prepared.plan
 
-    def train(self, session: Session = NO_CHECKPOINT, *, hold_constants: bool = True) -> Portfolio:
+    def train(self, session: Session = NO_CHECKPOINT) -> Portfolio:
         """Fit every member to the rows before the held-out ones, compare them there, and fit them to all rows."""
         started = time.perf_counter()
         names = choose_members(self.spec, self.prepared.panel)
         prepared = self.prepared if NETWORK in names else replace(self.prepared, training=None)
-        network = prepared.train(session, hold_constants=hold_constants)
+        network = prepared.train(session)
         seconds = {NETWORK: time.perf_counter() - started}
         panel, border, scaler = self.prepared.panel, self.prepared.border, self.prepared.scaler
         window = max(1, min(WINDOW, self.spec.lookback, MOST_WIDE // len(panel.columns)))
         averaged = min(AVERAGED, self.spec.lookback)
-        shared = Shared(network.device, _shrink(panel, scaler, border), _groups(border), window)
-        held = border < panel.lengths
-        used = held if held.any() else ~held
-        begin = panel.offsets[:-1] + np.where(held, border, 0)
-        part = panel.between(begin, np.where(used, panel.offsets[1:], begin))
-        place: list[int | None] = list(np.flatnonzero(used).tolist())
-        constant = None if network.constant is None else network.constant[used]
-        own = Scaler(scaler.mean[used], scaler.std[used])
-        # Where the rows hold anomalies, made ones are ranked among real ones: members stay as they are.
+        reader = RowReader(network.device, _shrink(panel, scaler, border), _groups(border), window)
+        held = HeldOut.of(panel, scaler, border, network.constant)
+        part, place = held.panel, held.place
+        # Rows that hold anomalies are no reference for ranks and weights, so members keep equal ones.
         ordinary = self.spec.threshold != "robust"
-        ranked = bool(ordinary and held.any())
-        errors: dict[str, Errors] = {}
+        ranked = ordinary and not held.empty
         before: dict[str, tuple[Member, ...]] = {}
         members: dict[str, tuple[Member, ...]] = {}
         for number, (name, kind) in enumerate(KINDS.items()):
@@ -382,46 +345,33 @@ class PreparedPortfolio:
                 fits[name] = (
                     find_shapes(fits, window)
                     if kind is Shapes
-                    else _fit(kind, shared, panel, scaler, rows, [self.spec.seed, number])
+                    else _fit(kind, reader, panel, scaler, rows, [self.spec.seed, number])
                 )
-            errors[name] = _errors(before[name], shared, part, own, place, constant)
             seconds[name] = time.perf_counter() - started
-        if NETWORK in names:
-            errors[NETWORK] = network.errors(part)
-        references = {
-            name: _refer(
-                errors[name],
-                part,
-                np.flatnonzero(used),
-                panel.series,
-                network.constant,
-                averaged,
-                balance=name in BALANCED,
-                rooted=ordinary and name in ROOTED,
-                ranked=ranked,
-            )
-            for name in names
-        }
+
+        def measure(some: Panel) -> dict[str, Errors]:
+            """The errors of each member on values of the held-out rows."""
+            scaler, constant = held.scaler, held.own_constant
+            errors = {name: _errors(fits, reader, some, scaler, place, constant) for name, fits in before.items()}
+            return errors | {NETWORK: network.errors(some)} if NETWORK in names else errors
+
+        errors = measure(part)
+        references = {name: _learn_reference(name, errors[name], held, averaged, ordinary=ordinary) for name in names}
 
         def judge(some: Panel) -> list[NDArray[np.float64]]:
-            """[member][row]: what each says of other values of the held-out rows."""
-            said = {name: _errors(fits, shared, some, own, place, constant) for name, fits in before.items()}
-            if NETWORK in names:
-                said[NETWORK] = network.errors(some)
-            return [compare(said[name], one, some, place, averaged).rows for name, one in references.items()]
+            """[member][row]: scores of other values of the held-out rows."""
+            own = measure(some)
+            return [compare(own[name], one, some, place, averaged).rows for name, one in references.items()]
 
         weights = Weights.equal(panel.series, len(names))
         if ranked:
-            varying = ~constant_channels.find(panel, border)[used]
-            weights = learn_weights(judge, part, own.std, varying, np.flatnonzero(used), panel.series, self.spec.seed)
+            varying = ~constant_channels.find(panel, border)[held.series]
+            weights = learn_weights(judge, part, held.scaler.std, varying, held.series, held.count, self.spec.seed)
         scores = combine(errors, references, weights, part, place, averaged)
-        ranks = _learn_ranks(scores.rows, part, np.flatnonzero(used), panel.series, averaged, 1.0) if ranked else None
+        ranks = _learn_ranks(scores.rows, held, averaged, 1.0) if ranked else None
         scores = rank_rows(scores, ranks, part, place)
-        scored = [scores.rows[a:b] for a, b in part.bounds()]
-        limits, pooled, drawn = draw_thresholds(scored, np.flatnonzero(used), panel.series, self.spec, window)
-        drawn, notes = describe_threshold(
-            drawn, f"the last {HELD_OUT:.0%} of the rows, held out", held=bool(held.any())
-        )
+        limits, pooled, drawn = draw_thresholds(scores.rows, held, self.spec, window)
+        drawn, notes = held.describe(drawn, f"the last {HELD_OUT:.0%} of the rows, held out")
         return Portfolio(
             spec=self.spec,
             plan=replace(
@@ -433,16 +383,16 @@ class PreparedPortfolio:
             ),
             network=network,
             members=members,
-            shrink=shared.shrink,
-            groups=shared.groups,
+            shrink=reader.shrink,
+            groups=reader.groups,
             window=window,
             averaged=averaged,
             references=references,
             weights=weights,
             ranks=ranks,
-            drift=Drift.learn(scored, np.flatnonzero(used), panel.series),
+            drift=Drift.learn(held.split(scores.rows), held.series, held.count),
             calibration=Calibration(Usual.ones(panel.series, len(panel.columns)), limits, pooled, drawn, notes),
-            standings=_rank(scores, references, weights, seconds),
+            standings=_build_leaderboard(scores, references, weights, seconds),
             notes=(*notes, *(note for note in network.notes if note not in network.calibration.notes)),
         )
 
@@ -453,7 +403,7 @@ def prepare(panel: Panel, spec: DetectSpec) -> PreparedPortfolio:
 
 
 def choose_members(spec: DetectSpec, panel: Panel) -> tuple[str, ...]:
-    """The members that suit the rows: where these hold anomalies, what remembers rows would remember them."""
+    """The members that suit the rows; members that remember rows are left out where these hold anomalies."""
     if spec.threshold == "robust":
         left_out = {"neighbours", "shapes", *(("clusters",) if panel.lengths.max() < LEAST_SPOILT else ())}
     else:
@@ -482,7 +432,7 @@ def _groups(border: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _fit(
-    kind: type[Member], shared: Shared, panel: Panel, scaler: Scaler, rows: NDArray[np.int64], seed: list[int]
+    kind: type[Member], reader: RowReader, panel: Panel, scaler: Scaler, rows: NDArray[np.int64], seed: list[int]
 ) -> tuple[Member, ...]:
     """A fit for each group, to the first `rows[s]` rows of each series; the first one to windows of all series."""
     part = panel.between(panel.offsets[:-1], panel.offsets[:-1] + rows)
@@ -491,9 +441,9 @@ def _fit(
     fits: dict[int, Member] = {}
     some: list[Float[Tensor, "window cell"]] = []
     with torch.inference_mode():
-        for group, values in shared.values(part, scaler, place):
-            firsts = thin(first_rows(len(values), shared.window), MOST_LEARNED)
-            windows = cut(pad(values, shared.window), shared.window, firsts, centred=kind.centred)
+        for group, values in reader.values(part, scaler, place):
+            firsts = thin(first_rows(len(values), reader.window), MOST_LEARNED)
+            windows = cut_windows(pad(values, reader.window), reader.window, firsts, centred=kind.centred)
             some.append(windows if panel.series == 1 else windows[:: -(-len(windows) // each)])
             if group:
                 fits[group] = kind.fit(windows, np.random.default_rng([*seed, group]))
@@ -506,36 +456,23 @@ def find_shapes(members: Mapping[str, tuple[Member, ...]], window: int) -> tuple
     return tuple(Shapes.of(fit, window) for fit in members["neighbours"] if isinstance(fit, Neighbours))
 
 
-def _refer(
-    errors: Errors,
-    part: Panel,
-    series: NDArray[np.int64],
-    count: int,
-    constant: constant_channels.Channels | None,
-    averaged: int,
-    *,
-    balance: bool,
-    rooted: bool,
-    ranked: bool,
-) -> Reference:
-    """What is usual for a member, from its errors on held-out rows of some `series` among `count`."""
-    usual = find_usual(errors, part, series, count, constant, balance=balance)
-    rows = _average(usual.weigh(errors, part, list(series.tolist())), part, averaged, rooted=rooted).rows
+def _learn_reference(name: str, errors: Errors, held: HeldOut, averaged: int, *, ordinary: bool) -> Reference:
+    """The usual errors of a member on held-out rows; `ordinary`: these hold no anomalies."""
+    rooted = ordinary and name in ROOTED
+    usual = find_usual(errors, held, balance=name in BALANCED)
+    rows = _average(usual.weigh(errors, held.panel, held.place), held.panel, averaged, rooted=rooted).rows
     elsewhere = _level(rows)
-    levels = np.full(count, elsewhere)
-    for s, (a, b) in zip(series.tolist(), part.bounds(), strict=True):
-        levels[s] = _level(rows[a:b], elsewhere)
-    ratios = np.log1p(rows / np.repeat(levels[series], part.lengths))
-    ranks = _learn_ranks(ratios, part, series, count, averaged, USUAL_SCALE) if ranked else None
+    levels = np.full(held.count, elsewhere)
+    for s, own in zip(held.series.tolist(), held.split(rows), strict=True):
+        levels[s] = _level(own, elsewhere)
+    ratios = np.log1p(rows / np.repeat(levels[held.series], held.panel.lengths))
+    ranks = _learn_ranks(ratios, held, averaged, USUAL_SCALE) if ordinary and not held.empty else None
     return Reference(usual, levels, elsewhere, rooted, ranks)
 
 
-def _learn_ranks(
-    rows: NDArray[np.float64], part: Panel, series: NDArray[np.int64], count: int, averaged: int, usual_scale: float
-) -> Ranks:
-    """Ranks among the scores [row] of held-out rows of some `series` among `count`."""
-    scored = [rows[a:b] for a, b in part.bounds()]
-    return Ranks.learn(scored, series, count, averaged=averaged, usual_scale=usual_scale)
+def _learn_ranks(rows: NDArray[np.float64], held: HeldOut, averaged: int, usual_scale: float) -> Ranks:
+    """Ranks among the scores [row] of held-out rows."""
+    return Ranks.learn(held.split(rows), held.series, held.count, averaged=averaged, usual_scale=usual_scale)
 
 
 def _level(rows: NDArray[np.float64], otherwise: float = 1.0) -> float:
@@ -546,7 +483,7 @@ def _level(rows: NDArray[np.float64], otherwise: float = 1.0) -> float:
     return max(float(known[: max(1, round((1 - TRIMMED) * len(known)))].mean()), LEAST_LEVEL)
 
 
-def _rank(
+def _build_leaderboard(
     scores: Scores, references: Mapping[str, Reference], weights: Weights, seconds: Mapping[str, float]
 ) -> tuple[Standing, ...]:
     """The leaderboard: members by their weight, then by how much they agree with all of them on held-out rows."""

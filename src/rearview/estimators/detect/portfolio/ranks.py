@@ -26,7 +26,7 @@ RANKS = -np.log1p(-LEVELS)
 LEAST_ROWS = 100
 """Held-out rows with which a series has ranks of its own: five of them are in the tail."""
 USUAL_BURSTS = 5
-"""Bursts that the usual scale counts for."""
+"""Weight of the usual scale, in bursts."""
 
 Rows = NDArray[np.float64]
 

@@ -1,5 +1,5 @@
-"""Learn without labels which members to trust: anomalies are made in held-out rows, and members that rank them above
-ordinary rows weigh more.
+"""Weights without labels: anomalies are injected into held-out rows, and members that rank them above ordinary rows
+weigh more.
 
     place_m  = mean over made anomalies of the share of ordinary rows of their series that they score above
     weight_m = exp(SHARPNESS place_m) / sum over members
@@ -42,10 +42,6 @@ def _spike(cells: Cells, size: Cells, other: Cells, random: np.random.Generator)
     return cells
 
 
-def _noise(cells: Cells, size: Cells, other: Cells, random: np.random.Generator) -> Cells:
-    return cells + random.normal(size=cells.shape) * size
-
-
 def _stretch(cells: Cells, size: Cells, other: Cells, random: np.random.Generator) -> Cells:
     mean = cells.mean(axis=0)
     return mean + (cells - mean) * random.choice([0.3, 2.0, 3.0])
@@ -56,7 +52,7 @@ KINDS: Mapping[str, Callable[[Cells, Cells, Cells, np.random.Generator], Cells]]
     "shift": lambda cells, size, other, random: cells + size,
     "trend": lambda cells, size, other, random: cells + 2 * size * np.linspace(0, 1, len(cells))[:, None],
     "flat": lambda cells, size, other, random: np.repeat(cells[:1], len(cells), axis=0),
-    "noise": _noise,
+    "noise": lambda cells, size, other, random: cells + random.normal(size=cells.shape) * size,
     "stretch": _stretch,
     "reversed": lambda cells, size, other, random: cells[::-1],
     "from another time": lambda cells, size, other, random: other,
@@ -66,7 +62,7 @@ KINDS: Mapping[str, Callable[[Cells, Cells, Cells, np.random.Generator], Cells]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """How much each member is heard; weights of a series add up to 1."""
+    """The weight of each member; the weights of a series add up to 1."""
 
     known: NDArray[np.float64]
     """[series, member]."""
@@ -75,7 +71,7 @@ class Weights:
 
     @staticmethod
     def equal(series: int, members: int) -> "Weights":
-        """Every member is heard alike."""
+        """The same weight for every member."""
         return Weights(np.full((series, members), 1 / members), np.full(members, 1 / members))
 
 
@@ -88,7 +84,7 @@ def learn_weights(
     count: int,
     seed: int,
 ) -> Weights:
-    """Weights from what members say, by `judge` [member][row], of copies of held-out rows with anomalies.
+    """Weights from the scores [member][row] that `judge` gives copies of held-out rows with anomalies.
 
     The rows are those of some `series` among `count`; `spread` and `varying` [series, channel] say how they move.
     """
@@ -129,7 +125,7 @@ def make_anomalies(
 def choose_weights(
     scored: Sequence[Sequence[Rows]], events: Sequence[Events], part: Panel, series: NDArray[np.int64], count: int
 ) -> Weights:
-    """The weights of members, from what each says [copy][member] of rows with made `events` [copy].
+    """The weights of members, from their scores [copy][member] of rows with made `events` [copy].
 
     The rows are those of some `series` among `count`.
     """
@@ -154,10 +150,10 @@ def _rank(scored: list[Rows], events: list[Events]) -> list[float]:
     """The place of each anomaly: the share of ordinary rows that its rows are above, on average."""
     ordinary = []
     for rows, own in zip(scored, events, strict=True):
-        kept = np.isfinite(rows)
+        usable = np.isfinite(rows)
         for first, end in own.tolist():
-            kept[first:end] = False
-        ordinary.append(rows[kept])
+            usable[first:end] = False
+        ordinary.append(rows[usable])
     ranked = np.sort(np.concatenate(ordinary))
     places = []
     for rows, own in zip(scored, events, strict=True):
