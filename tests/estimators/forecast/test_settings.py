@@ -189,6 +189,8 @@ class TestCovariates:
         assert changed[HORIZON:].all(axis=1).any()
         with pytest.raises(InputError, match="no rows for series 'north'"):
             model.predict(future=rows[rows["unique_id"] == "south"].assign(unique_id="south").pipe(_with_third))
+        with pytest.raises(InputError, match="no rows for series 'north'"):
+            model.predict(future=rows[rows["unique_id"] == "south"])
         back = model.cross_validation(frame, n_windows=1)
         assert len(back) == 2 * HORIZON
 

@@ -141,12 +141,12 @@ def _columns(panel: Panel) -> tuple[str, ...]:
 def _series_ahead(given: Panel, name: str, names: tuple[str, ...], stamps: NDArray[np.generic]) -> Array:
     source = given.layout.source
     of_series = "" if given.series == 1 else f" of series {name!r}"
-    if given.series > 1 and name not in given.ids:
+    if name not in given.ids:
         raise InputError(f"{source} has no rows for series {name!r}; give its known inputs too.")
     missing = [column for column in names if column not in given.columns]
     if missing:
         raise InputError(f"{source} has no rows for {missing[0]!r}; give its known inputs too.")
-    series = given.ids.index(name) if name in given.ids else 0
+    series = given.ids.index(name)
     a, b = given.span(series)
     rows = np.searchsorted(given.stamps[a:b], stamps)
     there = rows < b - a
