@@ -195,16 +195,28 @@ class Forecaster(Estimator[Predictor]):
         *,
         refit: bool = False,
         level: Sequence[float] | None = None,
+        time_limit: float | None = None,
+        quick: bool = False,
     ) -> Frame:
         """Forecasts from past cutoffs beside what happened, each made with rows up to the cutoff only.
 
-        Trains afresh on rows up to the first cutoff (`refit=True`: at every cutoff), whatever `fit` saw before. Series
-        and columns without any value are left out, as by `fit`.
+        Trains afresh on rows up to the first cutoff (`refit=True`: at every cutoff), whatever `fit` saw before;
+        `time_limit` and `quick` are those of `fit`, for each training. Series and columns without any value are left
+        out, as by `fit`.
         """
         panel = self.read_to_fit(frame)
         self._warn(frame, panel.findings)
         known_at = None if isinstance(frame, Panel) else AsOf.of(frame, panel, self.reading)
-        result = self.backtest(panel, n_windows, step_size, refit=refit, level=level, known_at=known_at)
+        result = self.backtest(
+            panel,
+            n_windows,
+            step_size,
+            refit=refit,
+            level=level,
+            time_limit=time_limit,
+            quick=quick,
+            known_at=known_at,
+        )
         self._warn(frame, result.fitted.findings)
         name, whole_ids = self.alias or result.fitted.name, has_whole_ids(frame, panel.layout)
         return to_native(backtest_frame(result, panel.layout, name, whole_ids=whole_ids), panel.layout)
@@ -217,6 +229,8 @@ class Forecaster(Estimator[Predictor]):
         *,
         refit: bool = False,
         level: Sequence[float] | None = None,
+        time_limit: float | None = None,
+        quick: bool = False,
         known_at: PanelHistory | None = None,
         checkpoint: Path | None = None,
         resume: bool = False,
@@ -228,9 +242,14 @@ class Forecaster(Estimator[Predictor]):
 
         def fit_at(before: Panel, window: int) -> Predictor:
             if self.spec.is_portfolio:
-                return portfolio.fit(before, self.spec, schedule.Options(progress=self.progress)).ensemble
+                options = schedule.Options(
+                    time_limit=schedule.DEFAULT_LIMIT if time_limit is None else time_limit,
+                    quick=quick,
+                    progress=self.progress,
+                )
+                return portfolio.fit(before, self.spec, options).ensemble
             path = None if checkpoint is None else checkpoint.with_name(f"{checkpoint.stem}-{window}.safetensors")
-            return fit(before, self.spec, Session(path, resume, self.progress))
+            return fit(before, self.spec, Session(path, resume, self.progress, time_limit))
 
         return backtesting.backtest(
             panel,
