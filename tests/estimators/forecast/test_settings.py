@@ -177,6 +177,19 @@ class TestCovariates:
         with pytest.raises(InputError, match=r"known input 'wind' is missing at 2024-03-07 17:00:00"):
             model.predict(future=gap)
 
+    @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+    def test_stamps_without_known_inputs_are_named_by_the_clock_of_the_data(self, zone: str | None) -> None:
+        frame = wide()
+        rows = ahead(frame, "date", wind=100.0)
+        model = forecaster("itransformer", target=["load"], known=["wind"], timezone="Europe/Berlin")
+        if zone is not None:
+            frame, rows = (one.assign(date=one["date"].dt.tz_localize(zone)) for one in (frame, rows))
+        shown = "" if zone is None else f" {zone}"
+        with pytest.raises(
+            InputError, match=rf"no row for 2024-03-07 20:00:00{shown}; .*from 2024-03-07 16:00:00{shown} to"
+        ):
+            model.fit(frame).predict(future=rows.head(4))
+
     def test_known_inputs_of_a_long_frame(self) -> None:
         frame = long(inputs=("heat",))
         model = forecaster("itransformer", known="heat").fit(frame)
