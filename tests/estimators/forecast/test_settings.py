@@ -241,6 +241,21 @@ def _with_third(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([frame, frame.assign(unique_id="west")])
 
 
+@pytest.mark.parametrize("limit", ["10s", 0, -5.0, True, float("nan")])
+def test_a_time_limit_that_is_no_number_of_seconds_is_refused(limit: Any) -> None:
+    for made in (forecaster("dlinear"), Forecaster(model="ridge", horizon=HORIZON)):
+        for begin in (made.fit, made.cross_validation):
+            with pytest.raises(SettingsError, match=r"time_limit is .*give the seconds"):
+                begin(wide(), time_limit=limit)
+
+
+def test_an_unknown_model_is_refused_with_the_members_of_a_portfolio_among_those_known() -> None:
+    with pytest.raises(
+        SettingsError, match=r"no model called 'arima'.*Known: auto, ets, theta, mstl, ridge, .*patchtst"
+    ):
+        forecaster("arima").fit(wide())
+
+
 class TestMissingValues:
     def test_gaps_are_masked_and_forecasts_finite(self) -> None:
         frame = wide()

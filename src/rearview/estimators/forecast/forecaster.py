@@ -47,7 +47,7 @@ from rearview.estimators.forecast.known_inputs import change_known, read_known
 from rearview.estimators.forecast.new_rows import anchor_months, check_values, keep_time_of_day
 from rearview.estimators.forecast.prediction import check_finite, variables
 from rearview.estimators.forecast.predictor import Array, Forecasts, Predictor
-from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec, read_levels
+from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec, check_limit, read_levels
 from rearview.estimators.frames import Columns, Frame, has_whole_ids, read_on_step, to_native
 from rearview.pretrained import weights
 
@@ -92,6 +92,7 @@ class Forecaster(Estimator[Predictor]):
         warning (through logging) names them. So it does series that are too short to be trained on.
         """
         started = time.perf_counter()
+        check_limit(time_limit)
         panel = self.read_to_fit(frame)
         self._warn(frame, panel.findings)
         path = None if checkpoint is None else Path(checkpoint)
@@ -204,6 +205,7 @@ class Forecaster(Estimator[Predictor]):
         `time_limit` and `quick` are those of `fit`, for each training. Series and columns without any value are left
         out, as by `fit`.
         """
+        check_limit(time_limit)
         panel = self.read_to_fit(frame)
         self._warn(frame, panel.findings)
         known_at = None if isinstance(frame, Panel) else AsOf.of(frame, panel, self.reading)
