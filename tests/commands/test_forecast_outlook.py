@@ -52,6 +52,20 @@ def test_short_data_is_compared_with_its_last_steps_and_may_lack_intervals(tmp_p
     assert words == "Load kW will likely be about 4.25 a day over the next 5 days; in the last 5 days it was 3.60."
 
 
+def test_medians_of_intermittent_demand_are_not_compared_with_means(tmp_path: Path):
+    units = 5 * (np.arange(60) % 10 == 0)
+    panel = read_panel(
+        write(tmp_path / "a.csv", {"units": units, "load": 4 + np.arange(60) % 2}, "2024-01-01"), ReadOptions()
+    )
+    mean = np.stack([np.full(5, 0.01), np.full(5, 4.6)])[None]
+    forecasts = Forecasts(np.arange(1), mean, {80.0: (mean - 0.01, mean + np.array([[0.7], [0.01]]))}, ())
+    job = SimpleNamespace(spec=SimpleNamespace(horizon=5))
+    words, (rare, steady) = write_outlook(SimpleNamespace(panel=panel, job=job), SimpleNamespace(forecasts=forecasts))
+    assert np.isnan(rare.change)
+    assert steady.change == pytest.approx(0)
+    assert words == "Over the next 5 days, 1 of 2 is expected to be about as high as in the last 5 days."
+
+
 def test_names_without_a_letter_are_told_from_numbers(tmp_path: Path):
     wave = np.arange(40) % 4
     panel = read_panel(write(tmp_path / "a.csv", {"2": 10 + wave, "7": 20 + wave}, "2024-01-01"), ReadOptions())

@@ -55,6 +55,19 @@ def test_an_encoding_that_was_guessed_is_reported(name: str, encoding: str, call
         assert said(load(path), "encoding") == []
 
 
+@pytest.mark.parametrize("written", ["Europe/Berlin", "UTC", "Etc/GMT-2"])
+def test_stamps_with_offsets_are_given_back_in_the_zone_that_is_named(written: str, tmp_path: Path) -> None:
+    moments = BERLIN.tz_convert(written)
+    path = tmp_path / "a.csv"
+    pd.DataFrame({"time": [moment.isoformat() for moment in moments], "y": np.arange(72.0)}).to_csv(path, index=False)
+    panel = load(path, timezone="Europe/Berlin")
+    assert [str(one) for one in localise(panel.stamps, panel.layout)] == [moment.isoformat() for moment in BERLIN]
+    assert said(panel, "timezone")[0][1].endswith(
+        "stamps are counted in UTC and forecasts are given in "
+        + ("Europe/Berlin." if written == "Europe/Berlin" else "it.")
+    )
+
+
 @pytest.mark.parametrize("objects", [True, False])
 def test_stamps_over_a_change_of_clocks_are_counted_in_utc(objects: bool) -> None:
     stamps = BERLIN.astype(object) if objects else [moment.isoformat() for moment in BERLIN]

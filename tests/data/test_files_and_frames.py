@@ -150,6 +150,25 @@ def test_dtypes_that_hold_numbers_and_missing_values() -> None:
     same(load(pl.DataFrame({"ds": stamps.to_numpy(), "x": decimals})), panel)
 
 
+def test_keys_beside_stamps_in_a_pandas_index_name_series() -> None:
+    days = pd.date_range("2024-01-01", periods=8, freq="D")
+    cells = np.random.default_rng(0).normal(size=16)
+    for names in (["a", "b"], [7, 9]):
+        long = pd.DataFrame({"unique_id": np.repeat(names, 8), "ds": [*days, *days], "y": cells})
+        whole = load(long)
+        keyed = pd.concat({name: rows.set_index("ds")[["y"]] for name, rows in long.groupby("unique_id")})
+        named = long.rename(columns={"unique_id": "x"})
+        for frame in (keyed, named.set_index(["x", "ds"]), named.set_index(["ds", "x"])["y"]):
+            same(load(frame), whole)
+    alone = named[named["x"] == 7]
+    for frame in (alone.set_index(["x", "ds"]), alone.drop(columns="x").set_index("ds", append=True)):
+        assert load(frame).columns == ("y",)
+    hours = pd.MultiIndex.from_product([days, range(24)], names=["Date", "Hour"])
+    hourly = load(pd.DataFrame({"y": np.arange(192.0)}, index=hours))
+    assert hourly.series == 1
+    assert len(hourly.values) == 192
+
+
 def test_a_pandas_index_of_stamps_is_the_time_column() -> None:
     frame = wide_frame()
     panel = load(frame)

@@ -243,6 +243,14 @@ def test_irregular_seconds_are_refused_not_guessed(seed: int) -> None:
         infer([seconds.astype("datetime64[s]").astype("datetime64[us]")])
 
 
+def test_the_last_working_days_of_months_are_refused_with_the_flags_that_read_them() -> None:
+    ends = pd.date_range("2015-02-28", periods=60, freq="BME").to_numpy().astype("datetime64[us]")
+    with pytest.raises(InputError, match=r"Each month holds one stamp.*--every ME --agg last"):
+        infer([ends])
+    series = load(pd.DataFrame({"date": ends, "price": np.arange(60.0)}), every="ME", agg="last")
+    assert len(series.values) == 60
+
+
 @given(
     count=st.integers(1, 400),
     unit=st.sampled_from([unit for unit in UNITS if unit != "B"]),

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from rearview.core.errors import InputError
 from rearview.core.wording import listing, plural
 from rearview.data.holidays import is_holiday
+from rearview.data.infer.timestamps import show
+from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Finding, Panel
 
 _NAMED = 5
@@ -63,6 +65,25 @@ def drop_empty_targets(panel: Panel, *, named: bool = False) -> Panel:
         rest = panel.select([*kept, *range(own, len(panel.columns))])
         known = (panel.known - shared) // panel.targets * targets + shared
     return replace(rest, targets=targets, known=known, findings=tuple(findings))
+
+
+def note_early_ends(panel: Panel) -> Panel:
+    """The panel with a finding on series of a long table that end before others: their forecasts begin there."""
+    ends = panel.stamps[panel.offsets[1:] - 1]
+    early = np.flatnonzero(ends < ends.max())
+    if not panel.layout.named_series or not len(early):
+        return panel
+    first = int(early[ends[early].argmin()])
+    begun, latest = (show(stamp) for stamp in to_wall_time(np.array([ends[first], ends.max()]), panel.layout))
+    if len(early) == 1:
+        message = f"Series {panel.ids[first]!r} ends at {begun}, others at {latest}; its forecast begins after {begun}."
+    else:
+        message = (
+            f"{len(early):,} of {panel.series:,} series end before {latest}, the first of them ({panel.ids[first]!r}) "
+            f"at {begun}; the forecast of each begins after its own last row."
+        )
+    finding = Finding("warning", "early ends", len(early), message)
+    return replace(panel, findings=(*panel.findings, finding))
 
 
 def check_targets(panel: Panel) -> None:

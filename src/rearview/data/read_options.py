@@ -81,7 +81,9 @@ class ReadOptions:
     dayfirst: Annotated[bool | None, "Dates such as 01/02/2012 begin with the day; default: inferred."] = None
     date_format: Annotated[str | None, "How stamps are written, such as %d.%m.%Y; default: inferred."] = None
     timezone: Annotated[
-        str | None, "The time zone of stamps that are written without one, such as Europe/Berlin; default: none."
+        str | None,
+        "The time zone of stamps that are written without one, such as Europe/Berlin, or that forecasts are given in "
+        "where stamps have offsets; default: none.",
     ] = None
     duplicates: Annotated[
         Duplicates | None, "What several rows of one stamp become: their mean, sum, first or last; default: refused."

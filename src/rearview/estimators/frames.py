@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
+from rearview.data.io.table import from_frame
 from rearview.data.panel import Layout, Panel
 
 if TYPE_CHECKING:
@@ -99,8 +100,12 @@ def has_whole_ids(frame: Frame, layout: Layout) -> bool:
 
     if layout.form == "wide" or layout.backend == "file" or isinstance(frame, Panel):
         return False
-    dtype = nw.from_native(frame).collect_schema().get(layout.id_col or "")
-    return dtype is not None and dtype.is_integer()
+    given = nw.from_native(frame, pass_through=True)
+    if isinstance(given, nw.LazyFrame):
+        dtype = given.collect_schema().get(layout.id_col or "")
+        return dtype is not None and dtype.is_integer()
+    table = from_frame(frame, index_names=(layout.id_col or "",))
+    return layout.id_col in table.names and bool(table.fetch(layout.id_col).dtype.is_integer())
 
 
 def id_column(panel: Panel, series: NDArray[np.int64], whole_ids: bool) -> Columns:

@@ -4,6 +4,7 @@ import logging
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from rearview.estimators.auto.statistical import Statistical
 from rearview.estimators.auto.weights import combine_backtests, measure_losses
 from rearview.estimators.base import Session
 from rearview.estimators.forecast.prediction import Fitted
+from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.tasks import statistical_models
 
 HORIZON = 6
@@ -414,6 +416,19 @@ def test_cross_validation_fits_the_portfolio_before_the_first_cutoff(caplog: pyt
     made = Forecaster(horizon=3, model="auto").cross_validation(monthly(36), n_windows=2)
     assert len(made) == 6
     assert np.isfinite(made["c0"]).all()
+
+
+def test_cross_validation_can_be_as_quick_as_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[bool, float]] = []
+    fitted = portfolio.fit
+
+    def fit(panel: Panel, spec: ForecastSpec, options: Options) -> Any:
+        seen.append((options.quick, options.time_limit))
+        return fitted(panel, spec, options)
+
+    monkeypatch.setattr(portfolio, "fit", fit)
+    Forecaster(horizon=3).cross_validation(monthly(36), n_windows=2, refit=True, quick=True, time_limit=30)
+    assert seen == [(True, 30)] * 2
 
 
 def test_series_that_ended_long_ago_are_backtested_from_their_own_end() -> None:

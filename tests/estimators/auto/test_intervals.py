@@ -1,15 +1,18 @@
 """Intervals of a portfolio grow or shrink to what its backtests ask for, once, by the last windows above all."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from rearview import Forecaster
 from rearview.data.windows import final_windows
-from rearview.estimators.auto.ensemble import Ensemble
+from rearview.estimators.auto import fit as portfolio
+from rearview.estimators.auto.ensemble import Ensemble, trim_levels
 from rearview.estimators.auto.weights import combine
 from rearview.estimators.forecast.backtest import Backtest, select_columns
-from rearview.estimators.forecast.stretch import MOST_STRETCH, TRUSTED, measure_stretch
+from rearview.estimators.forecast.stretch import MOST_STRETCH, TRUSTED, measure_stretch, stretch_bounds
 
 
 def backtest(errors: np.ndarray) -> Backtest:
@@ -76,3 +79,30 @@ def test_members_are_combined_with_their_own_intervals_and_stretched_once() -> N
     )  # fmt: skip
     low = point - fitted.stretch[80.0] * (point - bounds[80.0][0])
     np.testing.assert_allclose(forecaster.predict()["y-lo-80"], low.ravel(), rtol=1e-9)
+
+
+def test_nothing_lies_below_a_floor_that_the_series_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portfolio, "measure_stretch", lambda backtest, levels: dict.fromkeys(levels, 3.0))
+    monkeypatch.setattr(
+        portfolio, "stretch_backtest", lambda one, levels: stretch_three_times(trim_levels(one, levels))
+    )
+    rng, days = np.random.default_rng(0), pd.date_range("2024-01-01", periods=90)
+    units, free = rng.poisson(0.7, 90) + 4.0, 4 + rng.normal(0, 1, 90)
+    frame = pd.concat(
+        pd.DataFrame({"unique_id": name, "ds": days, "y": y}) for name, y in (("a", units), ("b", free), ("c", units))
+    )
+    forecaster = Forecaster(horizon=6, level=[80, 99]).fit(frame, quick=True)
+    made = forecaster.predict().groupby("unique_id").min()
+    assert made.loc[["a", "c"], "auto-lo-99"].tolist() == [4.0, 4.0]
+    assert made.loc["a", "auto"] >= 4.0
+    assert made.loc["b", "auto-lo-99"] < 0
+    assert forecaster.portfolio is not None
+    test = forecaster.portfolio.backtest
+    assert test is not None
+    lows = test.intervals[99.0][0].min(axis=(0, 2))
+    assert lows[0] == lows[2] == 4.0
+    assert lows[1] < 0
+
+
+def stretch_three_times(one: Backtest) -> Backtest:
+    return replace(one, intervals=stretch_bounds(one.mean, one.intervals, dict.fromkeys(one.intervals, 3.0)))

@@ -1,9 +1,12 @@
 """Weights follow losses: the best leads, hopeless members have none, few windows count for little."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
-from rearview.estimators.auto.weights import choose_weights, combine, tilt_weights
+from rearview.estimators.auto.weights import choose_weights, combine, measure_losses, tilt_weights
 
 
 def losses(*members: float, windows: int = 5, variables: int = 3) -> np.ndarray:
@@ -70,6 +73,20 @@ def test_combined_bounds_are_weighted_and_missing_cells_left_out() -> None:
     point, intervals = combine(means, bounds, [80.0], np.array([[0.25, 0.75]]))
     assert point.tolist() == [[2.5, 2.0]]
     assert intervals[80.0][0].tolist() == [[1.5, 1.0]]
+
+
+def test_members_that_agree_are_combined_without_rounding() -> None:
+    means, weights = [np.full((20, 3), 42.0)] * 4, np.random.default_rng(0).dirichlet(np.ones(4), size=20)
+    point, intervals = combine(means, [{80.0: (mean, mean)} for mean in means], [80.0], weights)
+    for cells in (point, *intervals[80.0]):
+        np.testing.assert_array_equal(cells, 42.0)
+
+
+def test_what_no_window_saw_is_weighed_without_a_warning() -> None:
+    y = np.ones((2, 2, 3))
+    y[:, 1] = np.nan
+    backtest: Any = SimpleNamespace(y=y, mean=0 * y, intervals={}, absolute=np.full(2, np.nan))
+    assert np.isnan(measure_losses([backtest])[0, :, 1]).all()
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])

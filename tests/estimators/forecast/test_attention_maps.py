@@ -35,6 +35,12 @@ def test_patches_have_stamps_and_groups_are_columns() -> None:
     assert not labels.padded.any()
 
 
+def test_maps_are_shown_by_the_shapes_of_their_weights() -> None:
+    maps, _ = explained("patchtst")
+    shape = list(maps["layer 1"].shape)
+    assert repr(maps) == f"AttentionMaps({{'layer 1': {shape}}})"
+
+
 def test_tokens_that_are_columns_are_called_so() -> None:
     _, labels = explained("itransformer")
     assert labels.groups == ("all columns",)

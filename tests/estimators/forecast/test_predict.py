@@ -143,6 +143,8 @@ def test_integer_ids_come_back_as_integers_and_join() -> None:
     polars = model.predict(pl.from_pandas(frame))
     assert polars["unique_id"].dtype == pl.Int64
     assert forecaster("dlinear").fit(frame.astype({"unique_id": str})).predict()["unique_id"].tolist()[0] == "7"
+    keyed = model.predict(frame.set_index(["unique_id", "ds"])["y"])
+    assert keyed["unique_id"].dtype == np.int64
 
 
 def test_new_rows_without_fitting_again(fitted: Any) -> None:

@@ -177,6 +177,19 @@ class TestCovariates:
         with pytest.raises(InputError, match=r"known input 'wind' is missing at 2024-03-07 17:00:00"):
             model.predict(future=gap)
 
+    @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+    def test_stamps_without_known_inputs_are_named_by_the_clock_of_the_data(self, zone: str | None) -> None:
+        frame = wide()
+        rows = ahead(frame, "date", wind=100.0)
+        model = forecaster("itransformer", target=["load"], known=["wind"], timezone="Europe/Berlin")
+        if zone is not None:
+            frame, rows = (one.assign(date=one["date"].dt.tz_localize(zone)) for one in (frame, rows))
+        shown = "" if zone is None else f" {zone}"
+        with pytest.raises(
+            InputError, match=rf"no row for 2024-03-07 20:00:00{shown}; .*from 2024-03-07 16:00:00{shown} to"
+        ):
+            model.fit(frame).predict(future=rows.head(4))
+
     def test_known_inputs_of_a_long_frame(self) -> None:
         frame = long(inputs=("heat",))
         model = forecaster("itransformer", known="heat").fit(frame)
@@ -189,6 +202,8 @@ class TestCovariates:
         assert changed[HORIZON:].all(axis=1).any()
         with pytest.raises(InputError, match="no rows for series 'north'"):
             model.predict(future=rows[rows["unique_id"] == "south"].assign(unique_id="south").pipe(_with_third))
+        with pytest.raises(InputError, match="no rows for series 'north'"):
+            model.predict(future=rows[rows["unique_id"] == "south"])
         back = model.cross_validation(frame, n_windows=1)
         assert len(back) == 2 * HORIZON
 
@@ -224,6 +239,21 @@ class TestCovariates:
 
 def _with_third(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([frame, frame.assign(unique_id="west")])
+
+
+@pytest.mark.parametrize("limit", ["10s", 0, -5.0, True, float("nan")])
+def test_a_time_limit_that_is_no_number_of_seconds_is_refused(limit: Any) -> None:
+    for made in (forecaster("dlinear"), Forecaster(model="ridge", horizon=HORIZON)):
+        for begin in (made.fit, made.cross_validation):
+            with pytest.raises(SettingsError, match=r"time_limit is .*give the seconds"):
+                begin(wide(), time_limit=limit)
+
+
+def test_an_unknown_model_is_refused_with_the_members_of_a_portfolio_among_those_known() -> None:
+    with pytest.raises(
+        SettingsError, match=r"no model called 'arima'.*Known: auto, ets, theta, mstl, ridge, .*patchtst"
+    ):
+        forecaster("arima").fit(wide())
 
 
 class TestMissingValues:

@@ -4,6 +4,7 @@ import logging
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from samples import HORIZON, forecaster, long, to_pandas, wide
 
@@ -37,6 +38,22 @@ def test_a_forecast_from_too_few_rows_says_so() -> None:
     said, _ = model.forecast(panel)
     assert any("fewer rows than the look-back of 24" in note for note in said.notes)
     assert len(to_pandas(model.predict(wide().tail(9)))) == HORIZON
+
+
+def test_series_that_end_before_others_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    frame = long({"north": 160, "south": 160, "west": 160})
+    last = frame["ds"].max()
+    ended = frame[(frame["unique_id"] != "west") | (frame["ds"] <= last - pd.Timedelta(hours=30))]
+    with caplog.at_level(logging.WARNING, logger="rearview"):
+        made = forecaster("dlinear").fit(ended)
+    words = f"Series 'west' ends at {last - pd.Timedelta(hours=30)}, others at {last}; its forecast begins after"
+    assert sum(words in message for message in caplog.messages) == 1
+    future = made.predict()
+    assert future[future["unique_id"] == "west"]["ds"].min() == last - pd.Timedelta(hours=29)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="rearview"):
+        forecaster("dlinear").fit(ended[(ended["unique_id"] != "south") | (ended["ds"] < last)])
+    assert any(f"2 of 3 series end before {last}, the first of them ('west') at" in one for one in caplog.messages)
 
 
 def test_a_series_that_is_never_trained_on_is_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -20,7 +20,7 @@ from rearview.core.wording import listing, quantity
 from rearview.data.infer.categories import name_origin
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding, Panel
-from rearview.data.panel_checks import check_length, drop_empty_targets
+from rearview.data.panel_checks import check_length, drop_empty_targets, note_early_ends
 from rearview.data.panel_reader import open_source, read_panel
 from rearview.data.read_options import ReadOptions
 from rearview.data.windows import final_windows
@@ -39,7 +39,7 @@ from rearview.estimators.forecast.forecaster import Forecaster, stamps_ahead
 from rearview.estimators.forecast.known_inputs import read_known
 from rearview.estimators.forecast.prediction import Fitted, check_finite, variables
 from rearview.estimators.forecast.predictor import Forecasts, Predictor
-from rearview.estimators.forecast.spec import ALONE, AUTO, ForecastSpec, Intervals
+from rearview.estimators.forecast.spec import ALONE, AUTO, ForecastSpec, Intervals, check_limit, check_model
 from rearview.estimators.forecast.zero_shot import Pretrained, uses_shipped_weights
 from rearview.estimators.frames import Frame
 from rearview.estimators.options import check_whole
@@ -84,8 +84,7 @@ class Job:
     """When the command began, on the clock of `time.perf_counter`; None: when the job is run."""
 
     def __post_init__(self) -> None:
-        if self.time_limit is not None and not self.time_limit > 0:
-            raise SettingsError(f"time_limit is {self.time_limit:g}; give the seconds that the forecast may take.")
+        check_limit(self.time_limit)
         if self.threads is not None:
             check_whole("threads", self.threads, "the number of threads to use")
 
@@ -236,11 +235,11 @@ def plan(job: Job, folder: Path, listener: Listener, started: float | None = Non
         torch.set_num_threads(job.threads)
     for name in job.names:
         if name not in PORTFOLIOS:
-            models.claims(name)  # a wrong name is refused before anything is read or said
+            check_model(name)  # a wrong name is refused before anything is read or said
     table = open_source(job.file if job.table is None else job.table, job.reading)
     whole = read_panel(table, job.reading)
     named = job.reading.target is not None or job.reading.target_col is not None
-    panel = drop_empty_targets(whole, named=named)
+    panel = note_early_ends(drop_empty_targets(whole, named=named))
     for finding in panel.findings:
         listener.say(finding.message)
     model = planning.choose_model(panel, None)

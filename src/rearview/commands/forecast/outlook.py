@@ -18,6 +18,10 @@ LEAST_SEEN = 0.8
 """Share of the steps of a period that must have been observed to compare with it."""
 LEVEL = 0.1
 """A difference below this share of the spread of the period before counts as none."""
+RESTING = 0.5
+"""Share of steps at the lowest value of the period from which on its mean is no measure for medians."""
+SKEWED = 4
+"""The reach of an interval upwards over that downwards from which on its median says little of the mean."""
 NAMED = 4
 """Variables up to which each is named; more are counted."""
 _YEAR = 365 * MICROSECONDS["D"]
@@ -56,6 +60,8 @@ def write_outlook(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Ou
         mean = _mean(final.forecasts.mean[place])
         low, high = (_mean(side[place]) for side in final.forecasts.intervals[levels[0]]) if levels else (math.nan,) * 2
         spread = _spread(panel, *place, horizon)
+        if high - mean > SKEWED * (mean - low) and _rests(panel, *place, horizon):
+            words, before = "", math.nan
         sentence = _sentence(name, (low, mean, high), (words, before), steps, spread)
         looks.append(Outlook(sentence, mean, low, high, before, words, spread))
     if len(looks) == 1:
@@ -104,6 +110,14 @@ def _spread(panel: Panel, series: int, target: int, horizon: int) -> float:
     begin, end = panel.span(series)
     cells = panel.original_column(slice(max(begin, end - max(horizon, 50)), end), series, target)
     return float(np.nanstd(cells)) if np.isfinite(cells).any() else math.nan
+
+
+def _rests(panel: Panel, series: int, target: int, horizon: int) -> bool:
+    """Whether most recent rows hold one and the same lowest value, as intermittent demand does."""
+    begin, end = panel.span(series)
+    cells = panel.original_column(slice(max(begin, end - max(horizon, 50)), end), series, target)
+    seen = cells[np.isfinite(cells)]
+    return len(seen) > 0 and RESTING <= float((seen == seen.min()).mean()) < 1
 
 
 def _mean(cells: Array) -> float:
@@ -156,8 +170,9 @@ def _summarise_series(
             words[0] = f"{which} {plural(ways[0][0], 'is', 'are')} expected {ways[0][1]}"
         moved = f"{' and '.join(words)} than {compared}"
         if not any(counts):
-            level = f"are expected to be about as high as {compared}."
-            return " ".join([*parts, f"{ahead}, {every} {level}" if ahead else f"{every.capitalize()} {level}"])
+            which = every if len(known) == len(looks) else f"{len(known):,} of {len(looks):,}"
+            level = f"{plural(len(known), 'is', 'are')} expected to be about as high as {compared}."
+            return " ".join([*parts, f"{ahead}, {which} {level}" if ahead else f"{which.capitalize()} {level}"])
         if ahead and len(looks) <= NAMED and all(math.isfinite(look.change) for look in looks):
             return f"{ahead}, {_name_each(names, looks, compared)}."
         parts.append(f"{ahead}, {moved}." if ahead else f"{moved[0].upper()}{moved[1:]}.")

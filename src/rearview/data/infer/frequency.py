@@ -4,6 +4,8 @@ The modal difference decides, so gaps do no harm. Days that all sit at month end
 months; days that never fall on a weekend although they cross some are business days.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,10 +17,24 @@ _WEEKDAY_OF_EPOCH = 3
 _SATURDAY = 5
 _SHORTEST_MONTH = 28
 _WHAT_FREQ_DOES = "Give the step with freq (--freq), such as h, 15min, D, B or MS: stamps off that grid are then named."
+_EVENTS = "Events at irregular times can be gathered with every and agg, for instance to sums by day"
+_MONTHLY = "Each month holds one stamp, on days that differ"
+
+
+BY_DAYS, BY_MONTHS = "--every D --agg sum", "--every ME --agg last"
+"""Flags that gather events by days, and stamps that stand on another day in each month, by months."""
 
 
 class FewStamps(InputError):
     """Too few stamps to tell a step by."""
+
+
+class NoRegularStep(InputError):
+    """Stamps of which no difference is common; `flag` gathers them."""
+
+    def __init__(self, message: str, flag: str) -> None:
+        super().__init__(message)
+        self.flag = flag
 
 
 def infer_step(stamps: Stamps, offsets: NDArray[np.int64]) -> Step:
@@ -34,8 +50,17 @@ def infer_step(stamps: Stamps, offsets: NDArray[np.int64]) -> Step:
     calendar = _calendar_step(stamps, offsets, differences)
     if calendar is not None:
         return calendar
-    modal = _modal(differences.astype("timedelta64[us]").astype(np.int64), "microseconds")
+    lengths = differences.astype("timedelta64[us]").astype(np.int64)
+    modal = _modal(lengths, "microseconds", lambda: _once_a_month(stamps, offsets))
     return Step(int(modal), "us").simplest()
+
+
+def _once_a_month(stamps: Stamps, offsets: NDArray[np.int64]) -> bool:
+    """Whether no month holds two stamps of a series, and most hold one."""
+    inside = np.ones(len(stamps), dtype=bool)
+    inside[offsets[:-1]] = False
+    months = np.diff(stamps.astype("datetime64[M]").astype(np.int64), prepend=0)[inside]
+    return bool(np.all(months >= 1) and np.median(months) == 1)
 
 
 def _differences(stamps: Stamps, offsets: NDArray[np.int64]) -> Stamps:
@@ -48,7 +73,7 @@ def _differences(stamps: Stamps, offsets: NDArray[np.int64]) -> Stamps:
     return np.asarray(kept[kept > np.zeros((), dtype=kept.dtype)])
 
 
-def _modal(differences: NDArray[np.int64], unit: str) -> int:
+def _modal(differences: NDArray[np.int64], unit: str, monthly: Callable[[], bool] = lambda: False) -> int:
     """The commonest difference, refused where it does not explain the stamps."""
     values, counts = np.unique(differences, return_counts=True)
     modal, count = int(values[counts.argmax()]), int(counts.max())
@@ -56,10 +81,13 @@ def _modal(differences: NDArray[np.int64], unit: str) -> int:
     share = count / len(differences)
     if multiples < 0.5 or share < 0.25:
         shown = str(modal) if unit == "integers" else Step(modal, "us").simplest().words()
-        raise InputError(
+        advice, flag = f"{_EVENTS} ({BY_DAYS}).", BY_DAYS
+        if monthly():
+            advice, flag = f"{_MONTHLY}: {BY_MONTHS} reads a value for each.", BY_MONTHS
+        raise NoRegularStep(
             f"the stamps have no regular step: the commonest difference ({shown}) makes up only {share:.0%} of all "
-            f"and {multiples:.0%} are multiples of it. {_WHAT_FREQ_DOES} Events at irregular times can be "
-            "gathered with every and agg, for instance to sums by day (--every D --agg sum)."
+            f"and {multiples:.0%} are multiples of it. {_WHAT_FREQ_DOES} {advice}",
+            flag,
         )
     return modal
 

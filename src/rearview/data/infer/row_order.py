@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.core.wording import plural
-from rearview.data.infer.frequency import FewStamps, infer_step
+from rearview.data.infer.frequency import BY_DAYS, FewStamps, NoRegularStep, infer_step
 from rearview.data.infer.problems import MessyData, Problem, Problems, Repair
 from rearview.data.infer.timestamps import show
 from rearview.data.io.table import Table
@@ -134,7 +134,8 @@ class TakenRows:
             message = f"{rows.table.source}, column {rows.time_col!r}: {error}"
             if isinstance(error, FewStamps) or self.stamps.dtype.kind != "M":
                 raise type(error)(message) from error
-            problem = Problem("step", message, column=rows.time_col, flag="--every D --agg sum")
+            flag = error.flag if isinstance(error, NoRegularStep) else BY_DAYS
+            problem = Problem("step", message, column=rows.time_col, flag=flag)
             raise MessyData(rows.table.source, [problem]) from error
         return step, [Finding("inferred", "step", 0, f"The step is {step.words()} ({step}).")]
 

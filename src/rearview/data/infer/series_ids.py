@@ -104,9 +104,9 @@ def find_id_columns(
 ) -> tuple[tuple[str, ...], ...]:
     """Sets of columns that tell apart the rows of one stamp, where nothing says which are ids.
 
-    Columns of text count, and whole numbers with the name of an id. One set: there is one reading; several: any of them
-    could be meant. Where most rows share their stamps, a few that can't be told apart are allowed: they are problems of
-    their own. Where few do, and rows are to be `gathered` anyway, there are no series.
+    Columns of text count, and whole numbers with the name of an id or from an index. One set: there is one reading;
+    several: any of them could be meant. Where most rows share their stamps, a few that can't be told apart are allowed:
+    they are problems of their own. Where few do, and rows are to be `gathered` anyway, there are no series.
     """
     different, moments = np.unique(stamps, return_inverse=True)
     moments = moments.reshape(-1)
@@ -138,7 +138,7 @@ def _may_be_id(table: Table, name: str) -> bool:
     column = table.fetch(name)
     if column.dtype.is_nested() or column.dtype.is_temporal() or missing_ids(column).any():
         return False
-    named = _LIKE_IDS.fullmatch(name) is not None
+    named = _LIKE_IDS.fullmatch(name) is not None or name in table.index_keys
     if column.dtype.is_numeric():
         numbers = column.to_numpy()
         return named and bool(np.all(numbers == np.floor(numbers)))

@@ -92,7 +92,8 @@ class Times:
             fact = f"Column {column!r} has dates in more than one order: {self.other!r}"
             repair("date orders", row, self.other, fact)
         if self.offsets is not None:
-            how = "stamps are counted in UTC and forecasts are given in it"
+            where = "it" if self.timezone == "UTC" else self.timezone
+            how = f"stamps are counted in UTC and forecasts are given in {where}"
             if self.stored == "wall":
                 how = "days are kept as local time and forecasts are given without an offset"
             message = f"Stamps have offsets from {self.offsets[0]} to {self.offsets[1]}; {how}."
@@ -360,13 +361,13 @@ def _read_text(table: Table, name: str, cells: list[str], options: ReadOptions, 
         zone = "UTC" if text.offset == 0 else _offset_name(text.offset)
         if daily:
             return Times(text.wall, kind, zone, format=shape)
-        return Times(text.wall - np.timedelta64(text.offset, "m"), kind, zone, "utc", shape)
+        return Times(text.wall - np.timedelta64(text.offset, "m"), kind, options.timezone or zone, "utc", shape)
     # Offsets differ, as over a change of clocks: exact moments in UTC, but days stay what they are.
     both = _offset_name(int(text.offset.min())), _offset_name(int(text.offset.max()))
     if daily:
         return Times(text.wall, kind, format=shape, offsets=both)
     moments = np.asarray(text.wall - text.offset.astype("timedelta64[m]"))
-    return Times(moments, kind, "UTC", "utc", shape, both)
+    return Times(moments, kind, options.timezone or "UTC", "utc", shape, both)
 
 
 def _bad_stamps(cells: list[str], text: timestamp_text.Unreadable, options: ReadOptions) -> BadStamps:

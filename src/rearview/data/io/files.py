@@ -39,7 +39,7 @@ def open_table(
     """The table in a file (str or Path; - is standard input), a folder or list of files, a frame or array, or a table.
 
     In a text file `text_columns` (in lower case) are kept as they are written; levels of a pandas index become columns
-    where they hold stamps or are among `index_names`.
+    where they hold stamps, stand beside one that does, or are among `index_names`.
     """
     mark = None if decimal is None else "," if decimal == "comma" else "."
     if isinstance(source, Table):

@@ -25,6 +25,8 @@ ROW_NAME = "row"
 """What row numbers are called as a time column."""
 INDEX_NAME = "date"
 """What a pandas index of stamps without a name is called as a column."""
+INDEX_ID_NAME = "unique_id"
+"""What a level without a name beside it is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Table:
     """Columns of a text file that were read as numbers, not as they are written."""
     index_levels: frozenset[str] = frozenset()
     """Levels of a pandas index that were left out."""
+    index_keys: frozenset[str] = frozenset()
+    """Levels of a pandas index beside its stamps, which may name series whatever they are called."""
     reopen: "Callable[[Collection[str], Collection[str]], Table] | None" = None
     """Opens the same data with other text columns and index names (see `open_table`)."""
     decimal: str | None = None
@@ -164,16 +168,16 @@ def from_frame(given: Any, *, index_names: Collection[str] = ()) -> Table:
     """The table of a pandas, polars, arrow or other frame that narwhals takes; a lazy frame is collected.
 
     A pandas series is a frame of one column, called y where it has no name. Levels of a pandas index become columns
-    when they hold stamps or are called one of `index_names`.
+    when they hold stamps, stand beside one that does, or are called one of `index_names`.
     """
     import narwhals as nw
 
-    source, time_index, index_levels = "the frame", None, frozenset[str]()
+    source, time_index, index_levels, index_keys = "the frame", None, frozenset[str](), frozenset[str]()
     frame = given
     if hasattr(frame, "index") and hasattr(frame, "to_frame") and not hasattr(frame, "columns"):
         frame = frame.to_frame("y" if frame.name is None else str(frame.name))
     if hasattr(frame, "index") and hasattr(frame, "columns"):
-        frame, time_index, index_levels = _flatten_pandas(frame, source, index_names)
+        frame, time_index, index_levels, index_keys = _flatten_pandas(frame, source, index_names)
     elif hasattr(frame, "column_names"):
         check_unique([str(name) for name in frame.column_names], source)
     try:
@@ -181,7 +185,7 @@ def from_frame(given: Any, *, index_names: Collection[str] = ()) -> Table:
     except TypeError as error:
         kind = f"{type(frame).__module__}.{type(frame).__qualname__}"
         raise InputError(
-            f"data of type {kind} can't be read; give a file name or a pandas, polars or arrow frame."
+            f"data of type {kind} can't be read; give a file name, a pandas, polars or arrow frame, or a numpy array."
         ) from error
     if isinstance(taken, nw.LazyFrame):
         taken = taken.collect()
@@ -197,6 +201,7 @@ def from_frame(given: Any, *, index_names: Collection[str] = ()) -> Table:
         "row {}".format,
         time_index,
         index_levels=index_levels,
+        index_keys=index_keys,
         reopen=lambda _, index_names: from_frame(given, index_names=index_names),
     )
 
@@ -216,25 +221,32 @@ def from_array(array: "NDArray[np.generic]") -> Table:
     return replace(from_frame(pl.DataFrame(cells, nan_to_null=True)), source="the array", time_index=ROW_NAME)
 
 
-def _flatten_pandas(frame: Any, source: str, index_names: Collection[str]) -> tuple[Any, str | None, frozenset[str]]:
+def _flatten_pandas(
+    frame: Any, source: str, index_names: Collection[str]
+) -> tuple[Any, str | None, frozenset[str], frozenset[str]]:
     """A pandas frame with text for column names, stamps for periods, and columns for an index of stamps or ids.
 
-    Beside it: the column that was an index of stamps, and the index levels that became no column.
+    Beside it: the column that was an index of stamps, the index levels that became no column, and those that became one
+    because they stand beside stamps.
     """
     if frame.columns.nlevels > 1:
         raise InputError(f"{source} has column names of {frame.columns.nlevels} levels; flatten them to one level.")
     names = [str(name) for name in frame.columns]
     check_unique(names, source)
-    added, left_out, time_index = {}, set(), None
-    for number in range(frame.index.nlevels):
-        level = frame.index.get_level_values(number)
-        stamps = level.dtype.kind == "M" or _is_period(level.dtype)
-        name = str(level.name) if level.name is not None else (INDEX_NAME if stamps else "")
-        if not name or name in names:
+    added, left_out, keys, time_index = {}, set(), set(), None
+    levels = [frame.index.get_level_values(number) for number in range(frame.index.nlevels)]
+    temporal = [level.dtype.kind == "M" or _is_period(level.dtype) for level in levels]
+    for level, stamps in zip(levels, temporal, strict=True):
+        # Beside stamps, keys tell series apart, as those of pandas' concat do; a row number or a single key does not.
+        beside = any(temporal) and 1 < level.nunique() < len(level)
+        unnamed = INDEX_NAME if stamps else INDEX_ID_NAME if beside else ""
+        name = unnamed if level.name is None else str(level.name)
+        if not name or name in names or name in added:
             continue
-        if stamps or name in index_names:
+        if stamps or beside or name in index_names:
             added[name] = level.to_timestamp() if _is_period(level.dtype) else level
             time_index = name if stamps else time_index
+            keys |= {name} if beside and not stamps else set()
         else:
             left_out.add(name)
     for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
@@ -242,7 +254,7 @@ def _flatten_pandas(frame: Any, source: str, index_names: Collection[str]) -> tu
             added[name] = frame[name].dt.to_timestamp()
     if any(not isinstance(name, str) for name in frame.columns):
         frame = frame.set_axis(names, axis=1)
-    return (frame.assign(**added) if added else frame), time_index, frozenset(left_out)
+    return (frame.assign(**added) if added else frame), time_index, frozenset(left_out), frozenset(keys)
 
 
 def _is_period(dtype: Any) -> bool:

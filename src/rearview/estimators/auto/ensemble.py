@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 from rearview.core.errors import SettingsError
 from rearview.data.panel import Finding, Panel
@@ -16,9 +17,12 @@ from rearview.estimators.forecast.predictor import Array, Bounds, Forecasts, Pre
 from rearview.estimators.forecast.spec import AUTO, ForecastSpec
 from rearview.estimators.forecast.stretch import read_factor, stretch_bounds
 from rearview.estimators.forecast.zero_shot import CUT_PAST
+from rearview.models.patch_hosts.glance import find_floor
 
 GRID = (20.0, 40.0, 60.0, 80.0, 95.0)
 """Levels at which members are compared and intervals are corrected, beside those asked for."""
+_AT_ONCE = 256
+"""Windows whose rows are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,9 @@ class Ensemble:
         notes = tuple(dict.fromkeys(note for one in forecasts for note in one.notes if note not in cut))
         findings = dict.fromkeys(finding for one in forecasts for finding in one.findings if finding.what != CUT_PAST)
         stretched = stretch_bounds(point, bounds, {level: read_factor(self.stretch, level) for level in levels})
-        stretched = cut_at_zero(stretched) if self.spec.nonnegative else stretched
+        floors = find_floors(panel, which, self.targets, self.lookback)[..., None]
+        point, stretched = np.maximum(point, floors), cut_below(stretched, floors)
+        stretched = cut_below(stretched, 0.0) if self.spec.nonnegative else stretched
         heaviest = np.argsort(-self.common, kind="stable").tolist()
         members = {self.members[number].name: forecasts[number].mean for number in heaviest}
         return Forecasts(which.series, point, stretched, notes, tuple(findings), members)
@@ -131,6 +137,37 @@ def trim_levels(backtest: Backtest, levels: Sequence[float]) -> Backtest:
     return replace(backtest, intervals={level: backtest.intervals[level] for level in levels})
 
 
-def cut_at_zero(bounds: Bounds) -> Bounds:
-    """Intervals without what lies below 0."""
-    return {level: (np.maximum(low, 0), high) for level, (low, high) in bounds.items()}
+def find_floors(panel: Panel, which: Windows, targets: int, lookback: int) -> Array:
+    """[window, target]: the lowest value that the rows before a window come back to time and again; -inf: none."""
+    floors = np.full((len(which), targets), -np.inf)
+    begins = np.maximum(panel.offsets[which.series], which.starts - lookback)
+    longest = int((which.starts - begins).max(initial=0))
+    for window in range(0, len(which) if longest else 0, _AT_ONCE):
+        part = range(window, min(window + _AT_ONCE, len(which)))
+        past = np.full((len(part), targets, longest), np.nan)
+        for place, one in enumerate(part):
+            rows, series = slice(int(begins[one]), int(which.starts[one])), int(which.series[one])
+            for target in range(targets):
+                past[place, target, longest - (rows.stop - rows.start) :] = panel.original_column(rows, series, target)
+        cells = torch.from_numpy(past)
+        floors[part.start : part.stop] = find_floor(cells.nan_to_num(), ~cells.isnan()).numpy()
+    return floors
+
+
+def floor_backtest(backtest: Backtest, panel: Panel, lookback: int) -> Backtest:
+    """The backtest with points and intervals cut at the floors of the rows before each cutoff."""
+    floors = []
+    for cutoffs in backtest.cutoffs[:, :: panel.targets]:
+        starts = [
+            a + int(np.searchsorted(panel.stamps[a:b], cutoff, side="right"))
+            for (a, b), cutoff in zip(map(panel.span, range(panel.series)), cutoffs, strict=True)
+        ]
+        which = Windows(np.array(starts, dtype=np.int64), np.arange(panel.series))
+        floors.append(find_floors(panel, which, panel.targets, lookback).ravel())
+    lowest = np.stack(floors)[..., None]
+    return replace(backtest, mean=np.maximum(backtest.mean, lowest), intervals=cut_below(backtest.intervals, lowest))
+
+
+def cut_below(bounds: Bounds, floors: Array | float) -> Bounds:
+    """Intervals without what lies below a floor."""
+    return {level: (np.maximum(low, floors), np.maximum(high, floors)) for level, (low, high) in bounds.items()}

@@ -16,7 +16,7 @@ from rearview.data.panel import Panel
 from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
 from rearview.estimators.auto.deadline import MANY
-from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_at_zero, trim_levels
+from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_below, floor_backtest, trim_levels
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
 from rearview.estimators.auto.schedule import START, Options, check_rows, choose_windows
 from rearview.estimators.auto.usage import list_used_inputs
@@ -344,8 +344,9 @@ class Contest:
             tests = [*backtests.values()]
             raw = combine_backtests([tests[n] for n in used], losses[used], prior[used])
             stretch = measure_stretch(raw, self.levels)
-            combined = stretch_backtest(raw, spec.levels)
-            bounds = cut_at_zero(combined.intervals) if spec.nonnegative else combined.intervals
+            lookback = max(one.lookback for one in finals)
+            combined = floor_backtest(stretch_backtest(raw, spec.levels), self.sample, lookback)
+            bounds = cut_below(combined.intervals, 0.0) if spec.nonnegative else combined.intervals
             combined = replace(combined, intervals=bounds, notes=())
         common = weights[:, used].mean(axis=0)
         common = common / common.sum()

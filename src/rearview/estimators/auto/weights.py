@@ -29,7 +29,9 @@ FEW = 2
 def measure_losses(backtests: Sequence[Backtest]) -> Array:
     """[member, window, variable]: mean quantile loss over the steps, over the naive error of the variable."""
     scale = np.where(backtests[0].absolute > 0, backtests[0].absolute, np.nan)
-    spread = np.nanstd(backtests[0].y, axis=(0, 2)) if backtests[0].y.size else scale
+    y = backtests[0].y
+    seen = np.isfinite(y).any(axis=(0, 2), keepdims=True)  # of what was never seen numpy warns
+    spread = np.nanstd(np.where(seen, y, 0.0), axis=(0, 2)) if y.size else scale
     scale = np.where(np.isnan(scale), np.where(spread > 0, spread, 1.0), scale)
     losses = []
     for one in backtests:
@@ -98,8 +100,10 @@ def combine(
         there = np.isfinite(cells) & (weights[..., None, :] > 0)
         shares = np.where(there, weights[..., None, :], 0.0)
         total = shares.sum(-1)
-        mixed = (np.where(there, cells, 0.0) * shares).sum(-1)
-        return np.where(total > 0, mixed / np.where(total > 0, total, 1), np.nan)
+        # From the lowest on: where all agree, as on a constant series, the mean is what they say to the last bit.
+        lowest = np.where(total > 0, np.where(there, cells, np.inf).min(-1), 0.0)
+        beside = (np.where(there, cells - lowest[..., None], 0.0) * shares).sum(-1)
+        return np.where(total > 0, lowest + beside / np.where(total > 0, total, 1), np.nan)
 
     point = mix(means)
     bounds = {

@@ -69,10 +69,20 @@ class AttentionMaps(dict[str, Weights]):
         self.series = series
         self.labels = dict(labels)
 
+    def __repr__(self) -> str:
+        """The layers and the shapes of their weights: the weights themselves would fill screens."""
+        shapes = ", ".join(f"{name!r}: {list(weights.shape)}" for name, weights in self._parts())
+        return f"AttentionMaps({{{shapes}}})"
+
+    def _parts(self) -> Iterator[tuple[str, NDArray[np.float32]]]:
+        """The weights of each layer and, where they add up, of each of its parts."""
+        for name, one in self.items():
+            each = one if isinstance(one, Mapping) else {"": one}
+            yield from ((f"{name} {part}".rstrip(), weights) for part, weights in each.items())
+
     def _repr_html_(self) -> str:
-        """The layers and the shapes of their weights, for notebooks."""
-        parts = ((name, one if isinstance(one, dict) else {"": one}) for name, one in self.items())
-        rows = [(f"{name} {part}", *weights.shape) for name, each in parts for part, weights in each.items()]
+        """The same as a table, for notebooks."""
+        rows = [(name, *weights.shape) for name, weights in self._parts()]
         return html_table(rows, ("layer", "series", "group", "head", "query", "key"), "attention weights, by axis")
 
 

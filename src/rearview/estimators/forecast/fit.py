@@ -20,7 +20,7 @@ from rearview.data.windows import Source
 from rearview.estimators import base
 from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.forecast.prediction import Fitted, outputs
-from rearview.estimators.forecast.spec import ForecastSpec
+from rearview.estimators.forecast.spec import ForecastSpec, check_model
 from rearview.estimators.forecast.transform import transform_panel
 from rearview.estimators.forecast.zero_shot import Pretrained, uses_shipped_weights
 from rearview.models.contract import Model
@@ -188,6 +188,7 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
         return Pretrained.of(panel, spec)
     panel = transform_panel(panel, spec)
     name = planning.choose_model(panel, spec.model).value
+    check_model(name)
     claims = models.claims(name)
     panel, notes = planning.select_usable(panel, name)
     longest = int(panel.lengths.max())

@@ -25,7 +25,7 @@ from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.io.files import select_present
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding, Panel
-from rearview.data.panel_checks import check_years, drop_empty_targets
+from rearview.data.panel_checks import check_years, drop_empty_targets, note_early_ends
 from rearview.data.panel_reader import open_source, read_panel, settle
 from rearview.data.read_options import ReadOptions
 from rearview.data.step import Step
@@ -47,7 +47,7 @@ from rearview.estimators.forecast.known_inputs import change_known, read_known
 from rearview.estimators.forecast.new_rows import anchor_months, check_values, keep_time_of_day
 from rearview.estimators.forecast.prediction import check_finite, variables
 from rearview.estimators.forecast.predictor import Array, Forecasts, Predictor
-from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec, read_levels
+from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec, check_limit, read_levels
 from rearview.estimators.frames import Columns, Frame, has_whole_ids, read_on_step, to_native
 from rearview.pretrained import weights
 
@@ -92,6 +92,7 @@ class Forecaster(Estimator[Predictor]):
         warning (through logging) names them. So it does series that are too short to be trained on.
         """
         started = time.perf_counter()
+        check_limit(time_limit)
         panel = self.read_to_fit(frame)
         self._warn(frame, panel.findings)
         path = None if checkpoint is None else Path(checkpoint)
@@ -195,16 +196,29 @@ class Forecaster(Estimator[Predictor]):
         *,
         refit: bool = False,
         level: Sequence[float] | None = None,
+        time_limit: float | None = None,
+        quick: bool = False,
     ) -> Frame:
         """Forecasts from past cutoffs beside what happened, each made with rows up to the cutoff only.
 
-        Trains afresh on rows up to the first cutoff (`refit=True`: at every cutoff), whatever `fit` saw before. Series
-        and columns without any value are left out, as by `fit`.
+        Trains afresh on rows up to the first cutoff (`refit=True`: at every cutoff), whatever `fit` saw before;
+        `time_limit` and `quick` are those of `fit`, for each training. Series and columns without any value are left
+        out, as by `fit`.
         """
+        check_limit(time_limit)
         panel = self.read_to_fit(frame)
         self._warn(frame, panel.findings)
         known_at = None if isinstance(frame, Panel) else AsOf.of(frame, panel, self.reading)
-        result = self.backtest(panel, n_windows, step_size, refit=refit, level=level, known_at=known_at)
+        result = self.backtest(
+            panel,
+            n_windows,
+            step_size,
+            refit=refit,
+            level=level,
+            time_limit=time_limit,
+            quick=quick,
+            known_at=known_at,
+        )
         self._warn(frame, result.fitted.findings)
         name, whole_ids = self.alias or result.fitted.name, has_whole_ids(frame, panel.layout)
         return to_native(backtest_frame(result, panel.layout, name, whole_ids=whole_ids), panel.layout)
@@ -217,6 +231,8 @@ class Forecaster(Estimator[Predictor]):
         *,
         refit: bool = False,
         level: Sequence[float] | None = None,
+        time_limit: float | None = None,
+        quick: bool = False,
         known_at: PanelHistory | None = None,
         checkpoint: Path | None = None,
         resume: bool = False,
@@ -228,9 +244,14 @@ class Forecaster(Estimator[Predictor]):
 
         def fit_at(before: Panel, window: int) -> Predictor:
             if self.spec.is_portfolio:
-                return portfolio.fit(before, self.spec, schedule.Options(progress=self.progress)).ensemble
+                options = schedule.Options(
+                    time_limit=schedule.DEFAULT_LIMIT if time_limit is None else time_limit,
+                    quick=quick,
+                    progress=self.progress,
+                )
+                return portfolio.fit(before, self.spec, options).ensemble
             path = None if checkpoint is None else checkpoint.with_name(f"{checkpoint.stem}-{window}.safetensors")
-            return fit(before, self.spec, Session(path, resume, self.progress))
+            return fit(before, self.spec, Session(path, resume, self.progress, time_limit))
 
         return backtesting.backtest(
             panel,
@@ -329,7 +350,7 @@ class Forecaster(Estimator[Predictor]):
     def read_to_fit(self, frame: Frame) -> Panel:
         """The same without series and columns that have no value; one that was named as a target is refused."""
         named = self.reading.target is not None or self.reading.target_col is not None
-        return drop_empty_targets(self.read(frame), named=named)
+        return note_early_ends(drop_empty_targets(self.read(frame), named=named))
 
     def read_new(self, frame: Frame) -> Panel:
         """The panel of new rows as the fitted network reads it; another step or a missing column is refused.

@@ -14,7 +14,8 @@ from rearview.data.infer.column_reader import sentinel_cells
 from rearview.data.infer.number_text import MISSING_WORDS
 from rearview.data.infer.series_ids import JOIN
 from rearview.data.infer.timestamps import show
-from rearview.data.panel import Panel
+from rearview.data.infer.wall_time import to_wall_time
+from rearview.data.panel import Layout, Panel
 from rearview.data.panel_reader import read_panel, settle
 from rearview.data.read_options import ReadOptions
 
@@ -67,7 +68,7 @@ def read_known(
         ),
     )
     for s, name in enumerate(panel.ids):
-        out[s, : len(own)] = _series_ahead(given, name, own, stamps[s])
+        out[s, : len(own)] = _series_ahead(given, name, own, stamps[s], layout)
         _refuse_missing_marks(panel, s, out[s, : len(own)], stamps[s], given.layout.source, options)
     return out
 
@@ -87,7 +88,8 @@ def _refuse_missing_marks(
         place = int(there.argmax())
         of_series = "" if panel.series == 1 else f" of series {panel.ids[series]!r}"
         raise InputError(
-            f"{source}: the known input {panel.known_names[column]!r} is {cells[place]:g} at {show(stamps[place])}"
+            f"{source}: the known input {panel.known_names[column]!r} is {cells[place]:g} at "
+            f"{_show(stamps[place], panel.layout)}"
             f"{of_series}, which stands for missing; fill it in, or train with sentinels=None (--sentinels none) if it "
             "is a real value."
         )
@@ -138,28 +140,37 @@ def _columns(panel: Panel) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_origin(name, panel) for name in panel.known_names if not is_holiday(name)))
 
 
-def _series_ahead(given: Panel, name: str, names: tuple[str, ...], stamps: NDArray[np.generic]) -> Array:
+def _show(stamp: np.generic, layout: Layout) -> str:
+    """A stamp as the clock of the rows before shows it, with their time zone where they have one."""
+    zone = f" {layout.timezone}" if layout.timezone and layout.stored == "utc" and not layout.bare else ""
+    return f"{show(to_wall_time(np.array([stamp]), layout)[0])}{zone}"
+
+
+def _series_ahead(
+    given: Panel, name: str, names: tuple[str, ...], stamps: NDArray[np.generic], layout: Layout
+) -> Array:
     source = given.layout.source
     of_series = "" if given.series == 1 else f" of series {name!r}"
-    if given.series > 1 and name not in given.ids:
+    if name not in given.ids:
         raise InputError(f"{source} has no rows for series {name!r}; give its known inputs too.")
     missing = [column for column in names if column not in given.columns]
     if missing:
         raise InputError(f"{source} has no rows for {missing[0]!r}; give its known inputs too.")
-    series = given.ids.index(name) if name in given.ids else 0
+    series = given.ids.index(name)
     a, b = given.span(series)
     rows = np.searchsorted(given.stamps[a:b], stamps)
     there = rows < b - a
     there[there] = given.stamps[a:b][rows[there]] == stamps[there]
     if not there.all():
         raise InputError(
-            f"{source} has no row for {show(stamps[~there][0])}{of_series}; the known inputs are needed from "
-            f"{show(stamps[0])} to {show(stamps[-1])}."
+            f"{source} has no row for {_show(stamps[~there][0], layout)}{of_series}; the known inputs are needed from "
+            f"{_show(stamps[0], layout)} to {_show(stamps[-1], layout)}."
         )
     cells = given.original(slice(a, b), series)[rows][:, [given.columns.index(column) for column in names]]
     if np.isnan(cells).any():
         row, column = np.argwhere(np.isnan(cells))[0]
         raise InputError(
-            f"{source}: the known input {names[column]!r} is missing at {show(stamps[row])}{of_series}; fill it in."
+            f"{source}: the known input {names[column]!r} is missing at {_show(stamps[row], layout)}{of_series}; "
+            "fill it in."
         )
     return np.asarray(cells.T)

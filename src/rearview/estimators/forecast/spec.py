@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Literal
 
-from rearview.core.errors import SettingsError
+from rearview import models
+from rearview.core.errors import SettingsError, unknown
 from rearview.data.read_options import Names
 from rearview.estimators.options import EstimatorOptions, NetworkSpec, TableKeywords, check_whole
 from rearview.tasks import losses
@@ -111,6 +112,21 @@ class ForecasterOptions(EstimatorOptions, ForecastColumns, ForecastSpec):
 
     alias: str | None = field(default=None, kw_only=True)
     """The column name of the forecasts; default: the network's name."""
+
+
+def check_model(name: str) -> None:
+    """Refuse a name that is neither a network nor a portfolio or a member of one."""
+    known = [AUTO, *ALONE, *models.names()]
+    if name not in known:
+        raise unknown("model called", name, known)
+
+
+def check_limit(seconds: object) -> None:
+    """Refuse a time limit that is no number of seconds."""
+    if seconds is None:
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, Real) or not float(seconds) > 0:
+        raise SettingsError(f"time_limit is {seconds!r}; give the seconds that the forecast may take.")
 
 
 def read_levels(level: object) -> tuple[float, ...]:
