@@ -1,6 +1,7 @@
 """The shelf of mechanisms: names, descriptions, refusals, and parts that third parties put on it."""
 
 import math
+import re
 import sys
 from dataclasses import dataclass, field, make_dataclass
 from importlib.metadata import EntryPoint
@@ -214,6 +215,20 @@ def test_a_plug_in_without_a_layer_is_refused(monkeypatch: pytest.MonkeyPatch) -
     plug_in(monkeypatch, EntryPoint("decoder", "json", "rearview.attention"))
     with pytest.raises(SettingsError, match="'decoder' must define Settings and Layer"):
         attention.create("decoder", SITE)
+
+
+def test_a_plug_in_that_cannot_be_imported_is_named_and_the_others_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    plug_in(monkeypatch, EntryPoint("adrift", "somebody_adrift", "rearview.attention"))
+    reason = (
+        r"The plug-in somebody_adrift, .* 'adrift', can't be imported \(ModuleNotFoundError: .*\); mend or uninstall"
+    )
+    with pytest.raises(SettingsError, match=reason):
+        attention.create("adrift", SITE)
+    lines = {name: attention.summary(name) for name in attention.names()}
+    assert re.match(reason, lines["adrift"])
+    assert lines["softmax"].startswith("Softmax attention")
+    with pytest.raises(SettingsError, match="no attention called 'adift'"):
+        attention.summary("adift")
 
 
 def test_a_plug_in_never_replaces_a_part_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
