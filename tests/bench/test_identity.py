@@ -114,7 +114,9 @@ def test_whole_numbers_and_decimals_are_one_run():
     assert configured("patchtst", one, **given) == configured("patchtst", other, **same)
     today = configured("patchtst", other, **same)
     columns = ("attention_settings", "settings", "training")
-    older = row(**{**today, **{column: today[column].replace("1.0,", "1,").replace("0.0,", "0,") for column in columns}})
+    older = row(
+        **{**today, **{column: today[column].replace("1.0,", "1,").replace("0.0,", "0,") for column in columns}}
+    )
     assert older.attention_settings != today["attention_settings"]
     assert find_same([older], today) == [older]
     assert len({one.name for one in name_candidates([older, row(**today)])}) == 1
