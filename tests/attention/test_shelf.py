@@ -1,6 +1,7 @@
 """The shelf of mechanisms: names, descriptions, refusals, and parts that third parties put on it."""
 
 import math
+import re
 import sys
 from dataclasses import dataclass, field, make_dataclass
 from importlib.metadata import EntryPoint
@@ -216,6 +217,20 @@ def test_a_plug_in_without_a_layer_is_refused(monkeypatch: pytest.MonkeyPatch) -
         attention.create("decoder", SITE)
 
 
+def test_a_plug_in_that_cannot_be_imported_is_named_and_the_others_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    plug_in(monkeypatch, EntryPoint("adrift", "somebody_adrift", "rearview.attention"))
+    reason = (
+        r"The plug-in somebody_adrift, .* 'adrift', can't be imported \(ModuleNotFoundError: .*\); mend or uninstall"
+    )
+    with pytest.raises(SettingsError, match=reason):
+        attention.create("adrift", SITE)
+    lines = {name: attention.summary(name) for name in attention.names()}
+    assert re.match(reason, lines["adrift"])
+    assert lines["softmax"].startswith("Softmax attention")
+    with pytest.raises(SettingsError, match="no attention called 'adift'"):
+        attention.summary("adift")
+
+
 def test_a_plug_in_never_replaces_a_part_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     plug_in(monkeypatch, EntryPoint("softmax", "somebody.softmax", "rearview.attention"))
     with pytest.raises(SettingsError, match=r"rearview\.attention\.softmax, somebody\.softmax"):
@@ -326,3 +341,18 @@ def test_settings_without_a_text_are_listed_all_the_same() -> None:
     made = make_dataclass("Made", [("share", float, 0.5)])
     (row,) = settings_table(made)
     assert (row.name, row.default, row.meaning) == ("share", "0.5", "")
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", attention.names())
+def test_masks_and_biases_of_another_meaning_are_refused(name: str) -> None:
+    """As numbers, a boolean mask of pairs would add 1 to the scores it allows and hide nothing."""
+    layer = attention.create(name, attention.Site(groups=3, tokens=5, width=8, heads=2))
+    x = torch.randn(2, 3, 5, 8)
+    for mask in (torch.ones(2, 3, 5), torch.ones(2, 5, dtype=torch.bool), torch.ones(2, 3, 4, dtype=torch.bool)):
+        for call in (layer, layer.weights):
+            with pytest.raises(SettingsError, match=r"boolean, \[batch, group, token\], here \[2, 3, 5\]"):
+                call(x, mask=mask)
+    for call in (layer, layer.weights):
+        with pytest.raises(SettingsError, match=r"this one is torch\.bool\. Of a mask that is True"):
+            call(x, bias=torch.ones(5, 5, dtype=torch.bool))

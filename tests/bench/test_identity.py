@@ -107,6 +107,21 @@ def test_what_bears_on_speed_alone_is_not_made_again(folder, monkeypatch):
         assert run("dlinear", training=given, data_dir=folder, results=results_file, resume=True) == first
 
 
+def test_whole_numbers_and_decimals_are_one_run():
+    one, other = {"name": "rbca", "alpha": 1}, {"name": "rbca", "alpha": 1.0}
+    given = {"settings": {"dropout": 0}, "training": {"learning_rate": 1}}
+    same = {"settings": {"dropout": 0.0}, "training": {"learning_rate": 1.0}}
+    assert configured("patchtst", one, **given) == configured("patchtst", other, **same)
+    today = configured("patchtst", other, **same)
+    columns = ("attention_settings", "settings", "training")
+    older = row(
+        **{**today, **{column: today[column].replace("1.0,", "1,").replace("0.0,", "0,") for column in columns}}
+    )
+    assert older.attention_settings != today["attention_settings"]
+    assert find_same([older], today) == [older]
+    assert len({one.name for one in name_candidates([older, row(**today)])}) == 1
+
+
 def test_a_row_of_an_older_version_is_known_by_todays_defaults():
     today = configured("patchtst")
 

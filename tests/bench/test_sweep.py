@@ -102,6 +102,14 @@ def test_one_worker_is_followed_while_it_trains(plan):
     assert progress.runs == 2
 
 
+def test_a_row_that_was_there_is_told_from_a_run_that_was_made(plan):
+    told: list[str] = []
+    [row] = sweep([DLINEAR], plan, say=told.append)
+    assert "--again" not in told[-1]
+    sweep([DLINEAR], plan, say=told.append)
+    assert told[-1].endswith(f"; a row of {row.created}, --again makes it anew")
+
+
 def test_several_workers_are_not_followed(plan, monkeypatch):
     works = []
     monkeypatch.setattr(pool, "spread", lambda work, runs, workers, until: works.append(work) or iter(()))

@@ -38,7 +38,7 @@ def plugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.syspath_prepend(tmp_path)
     for shelf in (attention._SHELF, models._SHELF):
         monkeypatch.setattr(shelf, "_added", {})
-    for name in ("fading", "averages"):
+    for name in ("fading", "averages", "patches"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     names: dict[str, Any] = {}
     for block in blocks("plugin.md"):
@@ -87,7 +87,8 @@ def test_the_plug_ins_of_the_page_work(plugged: dict[str, Any]) -> None:
     assert plugged["weights"].shape == (2, 7, 4, 12, 12)
     assert plugged["forecast"].shape == (2, 7, 24)
     assert attention.summary("fading").startswith("Softmax attention that fades")
-    assert "averages" in models.names()
+    assert {"averages", "patches"} <= {*models.names()}
+    assert [part.shape for part in plugged["maps"]] == [(2, 7, 4, 6, 6)] * 2
 
 
 @pytest.mark.usefixtures("plugged")

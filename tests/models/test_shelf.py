@@ -1,8 +1,10 @@
 """The shelf of networks: parts that third parties put on it, and refusals."""
 
 import importlib.metadata
+import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
+from importlib.metadata import EntryPoint
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +15,7 @@ import torch
 from rearview import models
 from rearview.core import registry
 from rearview.core.errors import RearviewWarning, SettingsError
+from rearview.models import pairs
 from rearview.models.contract import Model, ModelClaims, Shape
 
 
@@ -213,3 +216,28 @@ def test_windows_that_are_not_of_floating_point_are_refused_in_a_sentence(past: 
     for name in models.names():
         with pytest.raises(SettingsError, match=words):
             models.create(name, channels=3, lookback=24, steps=5)(past)
+
+
+def test_plug_ins_that_fail_are_refused_pairs_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Faulty(Model):
+        """Asks for blocks in the wrong order."""
+
+        claims = ModelClaims()
+
+        def __init__(self, shape: Shape, settings: object, attention: str) -> None:
+            super().__init__(shape)
+            raise TypeError("wrong order")
+
+        def forward(self, past: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+            return past
+
+    faulty = ModuleType("faulty", "A network that can't be built.")
+    faulty.Settings, faulty.Network = make_dataclass("Settings", [], frozen=True), Faulty  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "faulty", faulty)
+    points = (EntryPoint("faulty", "faulty", "rearview.models"), EntryPoint("adrift", "nowhere", "rearview.models"))
+    monkeypatch.setattr(registry, "_find_plug_ins", lambda package: [p for p in points if p.group == package])
+    monkeypatch.setattr(models, "names", lambda: ["adrift", "dlinear", "faulty"])
+    reasons = {(pair.model, pair.attention): pair.reason for pair in pairs.matrix()}
+    assert reasons["faulty", "softmax"] == "a plug-in failed when it was built (TypeError: wrong order)."
+    assert "can't be imported (ModuleNotFoundError" in reasons["adrift", "softmax"]
+    assert {model for model, _ in reasons} == {"adrift", "faulty"}

@@ -172,7 +172,18 @@ class Attention(nn.Module, ABC):
             )
 
     def _admit(self, inputs: Inputs) -> Inputs:
-        """The inputs as the layer takes them; a gate that it has no use for is refused."""
+        """The inputs as the layer takes them; refused are masks and biases of another meaning, and a gate of no use."""
+        x, mask, bias = inputs.x, inputs.mask, inputs.bias
+        if mask is not None and x.dim() == 4 and (mask.dtype != torch.bool or mask.shape != x.shape[:3]):
+            raise SettingsError(
+                f"A mask is boolean, [batch, group, token], here {list(x.shape[:3])}, and True on real tokens; this "
+                f"one is {mask.dtype}, {list(mask.shape)}. What each query may see goes into bias."
+            )
+        if bias is not None and not bias.is_floating_point():
+            raise SettingsError(
+                f"A bias holds numbers that are added to the scores; this one is {bias.dtype}. Of a mask that is True "
+                "where a query may look, torch.zeros(mask.shape).masked_fill(~mask, -torch.inf) makes one."
+            )
         if inputs.gate is not None and not self.claims.takes_gate:
             raise SettingsError("This layer has no pairs that a gate could act on; use softmax, toa or prime.")
         return inputs

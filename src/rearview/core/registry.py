@@ -70,7 +70,7 @@ class Shelf:
                 f"There are {len(places)} parts for the {self.kind} {name!r} ({', '.join(places)}), and nothing says "
                 "which one is meant; uninstall the plug-in or give it another name."
             )
-        return importlib.import_module(own) if own else self._complete(name, plugged[0].load())
+        return importlib.import_module(own) if own else self._complete(name, self._load(plugged[0]))
 
     def settings_of(self, name: str) -> type[Any]:
         """The settings of a part: a dataclass with their defaults."""
@@ -84,14 +84,36 @@ class Shelf:
         self._added[name] = self._complete(name, module)
 
     def summary(self, name: str) -> str:
-        """The first line of a part's docstring; the package's own parts are read without importing them."""
+        """The first line of a part's docstring; the package's own parts are read without importing them.
+
+        Of a plug-in that can't be used it is the reason, so that a list of all parts has the others.
+        """
         own = None if name in self._added else self.own().get(name)
         spec = importlib.util.find_spec(own) if own else None
         if spec is None or spec.origin is None:
-            text = inspect.getdoc(self.module(name))
+            text = self._plug_in_text(name)
         else:
             text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
         return (text or "").partition("\n")[0]
+
+    def _plug_in_text(self, name: str) -> str | None:
+        try:
+            return inspect.getdoc(self.module(name))
+        except SettingsError as problem:
+            if name not in self.names():
+                raise
+            return str(problem)
+
+    def _load(self, point: "EntryPoint") -> ModuleType:
+        """The module of a plug-in; its errors are somebody else's, and the sentence names whose."""
+        try:
+            module: ModuleType = point.load()
+        except Exception as problem:
+            raise SettingsError(
+                f"The plug-in {point.value}, which brings the {self.kind} {point.name!r}, can't be imported "
+                f"({type(problem).__name__}: {problem}); mend or uninstall it."
+            ) from problem
+        return module
 
     def _complete(self, name: str, module: ModuleType) -> ModuleType:
         missing = [part for part in self.needs if not hasattr(module, part)]

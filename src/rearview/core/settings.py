@@ -6,9 +6,10 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from numbers import Integral, Real
 from types import ModuleType, NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
 
 from rearview.core.errors import SettingsError, did_you_mean
 
@@ -31,6 +32,7 @@ def settings_from(cls: type[T], owner: str, given: Mapping[str, object]) -> T:
     # JSON and YAML have no tuples.
     tuples = {field.name for field in dataclasses.fields(cls) if get_origin(_bare(field.type)) is tuple}
     given = {key: tuple(value) if key in tuples and isinstance(value, list) else value for key, value in given.items()}
+    given = with_floats(cls, given)
     build: Callable[..., T] = cls
     try:
         settings = build(**given)
@@ -43,6 +45,26 @@ def settings_from(cls: type[T], owner: str, given: Mapping[str, object]) -> T:
     # As stored, since a part may turn a list into a tuple.
     _refuse_wrong_types(cls, owner, {key: getattr(settings, key) for key in given})
     return settings
+
+
+def with_floats(cls: "type[DataclassInstance]", given: Mapping[str, object]) -> dict[str, object]:
+    """The same settings with 1.0 for 1 where a number is wanted that need not be whole: both are one setting."""
+    fractional = _fractional(cls)
+    return {key: float(value) if key in fractional and _is_whole(value) else value for key, value in given.items()}
+
+
+@cache
+def _fractional(cls: "type[DataclassInstance]") -> frozenset[str]:
+    return frozenset(field.name for field in dataclasses.fields(cls) if _takes_fractions(_bare(field.type)))
+
+
+def _takes_fractions(kind: object) -> bool:
+    """Whether a type is float, or float among others."""
+    return float in (get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,))
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= 2**53
 
 
 def check_least(settings: object, owner: str = "", **least: float) -> None:

@@ -9,10 +9,14 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
+from typing import Any
 
 from rearview.bench.rows.row import AnyRow, Facts, as_json
 from rearview.core.errors import InputError, SettingsError
+from rearview.core.settings import with_floats
 
+_Part = tuple[type[Any] | None, Facts]
+"""The settings class of a part and its defaults; no class for a part of a shelf that is not here."""
 SPEED = ("capture", "compile", "memory", "validation_batch", "checkpoint_every")
 """Training settings that bear on speed and memory alone and change no outcome."""
 
@@ -103,13 +107,13 @@ def training_of(configuration: Facts) -> dict[str, object]:
     """The training settings that bear on the outcome, those searched for aside; empty for a model that does not
     train."""
     given = parse_column(configuration, "training")
-    settings = {key: value for key, value in {**_training(), **given}.items() if key not in SPEED} if given else {}
+    settings = {key: value for key, value in _complete(_training(), given).items() if key not in SPEED} if given else {}
     return Search.of(configuration).without(settings, "training.")
 
 
 def settings_of(configuration: Facts) -> dict[str, object]:
     """Every setting of the network but those searched for."""
-    settings = {**_network(str(configuration.get("model", ""))), **parse_column(configuration, "settings")}
+    settings = _complete(_network(str(configuration.get("model", ""))), parse_column(configuration, "settings"))
     return Search.of(configuration).without(settings, "network.")
 
 
@@ -134,7 +138,7 @@ def loss_of(configuration: Facts) -> dict[str, object]:
 
 def with_defaults(mechanism: str, given: Facts) -> dict[str, object]:
     """The settings of a mechanism completed by its defaults, as JSON reads them back."""
-    settings: dict[str, object] = json.loads(as_json({**_mechanism(mechanism), **given}))
+    settings: dict[str, object] = json.loads(as_json(_complete(_mechanism(mechanism), given)))
     return settings
 
 
@@ -142,30 +146,40 @@ def with_defaults(mechanism: str, given: Facts) -> dict[str, object]:
 
 
 @cache
-def _training() -> Facts:
+def _training() -> _Part:
     from rearview.train import Settings
 
-    return {key: value for key, value in Settings().to_dict().items() if key != "seed"}
+    return Settings, {key: value for key, value in Settings().to_dict().items() if key != "seed"}
 
 
 @cache
-def _network(name: str) -> Facts:
+def _network(name: str) -> _Part:
     from rearview import models
 
     try:
-        return asdict(models.settings_of(name)())
+        settings = models.settings_of(name)
     except SettingsError:
-        return {}  # of a shelf that is not here: what was written is all that is known
+        return None, {}  # of a shelf that is not here: what was written is all that is known
+    return settings, asdict(settings())
 
 
 @cache
-def _mechanism(name: str) -> Facts:
+def _mechanism(name: str) -> _Part:
+    from rearview import attention
     from rearview.bench.runs.run_spec import complete_mechanism
 
+    if not name:
+        return None, {}
     try:
-        return complete_mechanism(name or None)[1]
+        return attention.settings_of(name), complete_mechanism(name)[1]
     except SettingsError:
-        return {}
+        return None, {}
+
+
+def _complete(part: _Part, given: Facts) -> dict[str, object]:
+    """What was given beside the defaults, a number written as 1 and one written as 1.0 alike."""
+    settings, defaults = part
+    return {**defaults, **(given if settings is None else with_floats(settings, given))}
 
 
 _COMPLETE: Mapping[str, Callable[[Facts], dict[str, object]]] = {

@@ -21,7 +21,7 @@ from rearview.bench.protocols import Protocol
 from rearview.bench.rows.row import Facts, as_json
 from rearview.bench.runs.request import Request, loss_column
 from rearview.bench.runs.tuning import Tuning
-from rearview.core.settings import settings_table
+from rearview.core.settings import settings_table, with_floats
 from rearview.data.datasets.catalogue import Dataset
 from rearview.data.datasets.detection_sets import LabelledSet
 from rearview.estimators.base import create_network
@@ -222,8 +222,9 @@ def complete_mechanism(spec: Spec) -> tuple[str, Facts]:
     if spec is None:
         return "", {}
     name, given = mechanisms.split(spec)
-    defaults = _read_defaults(mechanisms.settings_of(name))  # type: ignore[arg-type]  # every class has a hash
-    return name, {**defaults, **given}
+    settings = mechanisms.settings_of(name)
+    defaults = _read_defaults(settings)  # type: ignore[arg-type]  # every class has a hash
+    return name, {**defaults, **with_floats(settings, given)}
 
 
 @cache

@@ -154,11 +154,13 @@ def sweep(
     heard = say is not None and first
     tell = say if say is not None and first else lambda sentence: None
     make = _make_on_ray if over == "ray" else partial(_make_here, workers=workers)
-    rows = []
+    rows, earlier = [], {row.created for row in known}
     for run, row in make(runs, execution, known, until=until, tell=tell):
         rows.append(row)
         if heard:
-            tell(f"{run.title}: {_describe_outcome(task, row)}")
+            # Code that has changed since makes no other run: whoever works on a mechanism must see that none was made.
+            kept = f"; a row of {row.created}, --again makes it anew" if row.created in earlier else ""
+            tell(f"{run.title}: {_describe_outcome(task, row)}{kept}")
     if len(rows) < len(runs):
         tell(describe_unbegun(len(runs) - len(rows), len(runs)))
     return rows
