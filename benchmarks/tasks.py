@@ -11,7 +11,7 @@ environment of its own:
 
 | arms | need |
 |---|---|
-| auto, auto_quick, glance, patchtst, itransformer, itransformer_prime, patchtst_mica | rearview |
+| auto, auto_quick, glance, patchtst, itransformer (_prime, _places), patchtst_mica | rearview |
 | ets, theta, mstl, statistics_mean | rearview |
 | lightgbm | mlforecast, lightgbm |
 | nhits, patchtst_nf | neuralforecast |
@@ -39,6 +39,7 @@ from _tasks import Floats, Task, fill_gaps, relative, score, seasonal_naive
 COUPLED = {
     "itransformer": ("itransformer", None),
     "itransformer_prime": ("itransformer", "prime"),
+    "itransformer_places": ("itransformer", {"name": "softmax", "places": True}),
     "patchtst_mica": ("patchtst", "mica"),
 }
 """Arms that are networks which mix series, and their attention: the series of a task are the columns of one."""
