@@ -80,6 +80,16 @@ def test_the_list_counts_the_runs_that_rows_hold(tmp_path, capsys) -> None:
     assert main(["list", "models", "--results", str(rows)]) == 2
 
 
+def test_the_list_counts_the_runs_of_all_files_that_a_shell_names(tmp_path, capsys) -> None:
+    files = [tmp_path / f"{lookback}.csv" for lookback in (80, 96)]
+    for file, lookback in zip(files, (80, 96), strict=True):
+        append(file, row(dataset="ETTh1", model="itransformer", lookback=lookback, horizon=96))
+    both = list(map(str, files))
+    for results in (both, [both[0], "--results", both[1]]):
+        assert main(["list", "experiments", "--data-dir", str(tmp_path), "--results", *results]) == 0
+        assert "0 of 48 runs, 2 made" in capsys.readouterr().out
+
+
 def test_every_line_of_the_list_can_be_described(capsys) -> None:
     assert main(["describe", "prime:LagTS"]) == 0
     assert "neither its code nor its formulas could be found" in capsys.readouterr().out

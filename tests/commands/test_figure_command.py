@@ -192,9 +192,9 @@ def test_files_of_rows_are_named_on_the_command_line(tmp_path, capsys):
             settings = json.dumps({"density": 0.5, "primed": primed})
             row = bench_row(model="gat", attention="gat", settings=settings, mse=error, seed=seed)
             bench.append(tmp_path / name, row)
-    one, both = (["--results", str(tmp_path / pattern)] for pattern in ("one.csv", "*.csv"))
-    for results, error in ((one, "0.2500"), (both, "0.5000")):
-        assert main(["figure", "prime:F4", *results, "--out", str(tmp_path / "page")]) == 0
+    one, two, pattern = (str(tmp_path / name) for name in ("one.csv", "two.csv", "*.csv"))
+    for results, error in (([one], "0.2500"), ([pattern], "0.5000"), ([one, two], "0.5000")):
+        assert main(["figure", "prime:F4", "--results", *results, "--out", str(tmp_path / "page")]) == 0
         assert error in capsys.readouterr().out
 
 
