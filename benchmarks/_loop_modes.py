@@ -6,7 +6,7 @@ took stands beside it.
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,13 @@ import torch
 
 from _rows import Row, origin
 from rearview import models, train
+from rearview.bench import presets
+from rearview.bench.papers import catalogue as experiments
+from rearview.bench.papers import costs
 from rearview.bench.runs.forecasting import split
 from rearview.bench.runs.provenance import device_words
 from rearview.core.errors import SettingsError
-from rearview.data.datasets import catalogue
+from rearview.data.datasets import catalogue, stand_ins
 from rearview.data.panel import Panel
 from rearview.data.scale import Scaler
 from rearview.data.windows import Source, list_windows
@@ -44,8 +47,12 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
     "mica-mlp-query": {"name": "mica", "gate": "mlp_query"},
     "caps": {"name": "caps"},
     "prime": {"name": "prime"},
+    "none": {},
 }
+"""By the names that rows have; `none` is for networks without attention."""
 MIB = 1 << 20
+ROWS = 4_000
+"""Of the panel that stands in for a data set of other channels: a step costs the same with more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,10 @@ class Host:
     """Milliseconds asked for there, with softmax."""
     marks: bool = False
     """Calendar features as four more tokens."""
+    channels: int | None = None
+    """None: those of the panel that is given."""
+    mechanisms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of mechanisms, by name, on top of those above."""
 
 
 def _hosts() -> dict[str, Host]:
@@ -83,6 +94,25 @@ def _hosts() -> dict[str, Host]:
 
 
 HOSTS = _hosts()
+
+
+def mica_hosts() -> dict[str, Host]:
+    """The networks of the MICA paper's table 15 at its sizes, in the batches that it trains with, by name."""
+    mechanisms = experiments.costs("mica")["mechanisms"]
+    batch = presets.entries("mica")["patchtst"][0].training["batch"]
+    return {
+        cell.host: Host(
+            cell.host,
+            cell.model,
+            cell.lookback or 0,
+            dict(cell.settings or {}),
+            batch=batch,
+            horizon=cell.horizon or 0,
+            channels=catalogue.get(cell.dataset).channels,
+            mechanisms=mechanisms,
+        )
+        for cell in costs.cells("mica", "T15")
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +151,8 @@ class Stopwatch(train.Silent):
 
 def measure_mode(host: Host, attention: str, mode: str, panel: Panel, timing: Timing) -> Row:
     """The row of one host with one attention in one mode."""
+    if host.channels is not None:
+        panel = stand_ins.make(ROWS, host.channels, panel.step, of="Traffic")
     which = list_windows(panel, host.lookback, host.horizon)
     calendar = str(panel.step) if host.marks else None
     source = Source(
@@ -218,19 +250,22 @@ def _network(host: Host, attention: str, source: Source) -> models.Model:
 
 
 def _build(host: Host, attention: dict[str, Any], channels: int, marks: int = 0) -> models.Model:
+    spec = {**attention, **host.mechanisms.get(attention.get("name", ""), {})}
     return models.create(
         host.model,
         channels=channels,
         lookback=host.lookback,
         steps=host.horizon,
-        attention=attention,
+        **({"attention": spec} if spec else {}),
         **({"marks": marks} if marks else {}),
         **host.settings,
     )
 
 
 def fits(host: Host, attention: str) -> bool:
-    """Whether the host takes the attention."""
+    """Whether the host takes the attention, or has none and gets none."""
+    if attention == "none":
+        return not models.claims(host.model).attention
     try:
         _build(host, ATTENTIONS[attention], channels=1)
     except SettingsError:

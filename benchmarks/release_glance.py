@@ -9,6 +9,8 @@ them. The card's scores are the rows of `results/gift.csv` that have this name; 
 
 import argparse
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,20 +24,46 @@ DATA = "synthetic series alone (rearview.data.synthetic.prior); no real series w
 
 
 def read_scores(path: Path, name: str) -> dict[str, float]:
-    """Geometric means relative to seasonal naive over the last row of each task, and how often tests were looked at."""
-    rows = [row for row in read(path) if row["model"] == name]
+    """Geometric means relative to seasonal naive over the last row of each task, and how often tests were looked at.
+
+    Rows of glance-1 and glance-1.1 are earlier looks with the weights of glance-1.2. Looks at a cut of the tests, and
+    with the portfolio that has glance among its members, are counted in `portfolio_tests.csv` beside the file, too.
+    """
+    rows = read(path)
+    forms = re.compile(rf"{re.escape(name.partition('.')[0])}(\.\d+)?")
+    family = [row for row in rows if forms.fullmatch(row["model"])]
     scores: dict[str, float] = {}
-    for kind in sorted({row["tasks"] for row in rows}):
-        tasks: dict[str, list[dict[str, str]]] = {}
-        for row in sorted((row for row in rows if row["tasks"] == kind), key=lambda row: row["created"]):
-            tasks.setdefault(row["task"], []).append(row)
+    if not any(row["model"] == name for row in family):
+        return scores
+    for kind in sorted({row["tasks"] for row in family}):
+        tasks = _by_task(family, kind)
         last = [looks[-1] for looks in tasks.values()]
         for measure in ("mase", "crps"):
             logs = [math.log(float(row[measure]) / float(row[f"naive_{measure}"])) for row in last]
             scores[f"{kind}: relative {measure.upper()}, {len(last)} tasks"] = round(math.exp(sum(logs) / len(logs)), 4)
         if kind != "development":
             scores[f"{kind}: looks"] = max(map(len, tasks.values()))
+    cut = path.with_name("portfolio_tests.csv")
+    seen = read(cut) if cut.exists() else []
+    others = {
+        "cut to 20 series and 4 windows": [row for row in seen if row["arm"] == weights.NAME],
+        "as a member of auto": [
+            *(row for row in seen if row["arm"] == "auto"),
+            *(row for row in rows if row["model"] == "auto"),
+        ],
+    }
+    for how, looks in others.items():
+        for kind in sorted({row["tasks"] for row in looks}):
+            scores[f"{kind}, {how}: looks"] = max(map(len, _by_task(looks, kind).values()))
     return scores
+
+
+def _by_task(rows: Sequence[dict[str, str]], kind: str) -> dict[str, list[dict[str, str]]]:
+    """The rows of each task of a kind, the oldest first."""
+    tasks: dict[str, list[dict[str, str]]] = {}
+    for row in sorted((row for row in rows if row["tasks"] == kind), key=lambda row: row["created"]):
+        tasks.setdefault(row["task"], []).append(row)
+    return tasks
 
 
 def main() -> None:

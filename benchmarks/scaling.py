@@ -51,6 +51,8 @@ NETWORKS = (
     "patchtst", "patchtst+mica", "moment+mica", "itransformer", "itransformer_t5", "crossformer", "timer_xl", "tsmixer",
     "mlp_joint",
 )  # fmt: skip
+DRAWN = (*NETWORKS, "mlp")
+"""Kept rows have the MLP that maps each channel by itself, too."""
 
 
 def _cases() -> dict[str, CostCell]:
@@ -210,12 +212,12 @@ def figure(rows: list[dict[str, str]]) -> str:
         sizes = {(_made(row), row["network"], row[sweep]): None for row in reversed(of_sweep)}
         made = statistics.mode(made for made, *_ in sizes)
         for column, title in (("gflops", "GFLOPs"), ("latency_ms", "latency, ms"), ("peak_mib", "peak memory, MiB")):
-            lines: dict[str, dict[float, float]] = {name: {} for name in NETWORKS}
+            lines: dict[str, dict[float, float]] = {name: {} for name in DRAWN}
             for row in of_sweep:
                 if row["network"] in lines and row[column] and (column == "gflops" or _made(row) == made):
                     lines[row["network"]][float(row[sweep])] = float(row[column])
             below = words if column == "gflops" else f"{words}; {made}"
-            panels.append(Panel(title, below, {name: sorted(line.items()) for name, line in lines.items()}))
+            panels.append(Panel(title, below, {name: sorted(line.items()) for name, line in lines.items() if line}))
     return draw(panels, columns=3)
 
 

@@ -4,6 +4,7 @@
     python benchmarks/train_speed.py --make-peer          install neuralforecast in .venv-neuralforecast first
     python benchmarks/train_speed.py --device cuda --out results/train_speed.csv
     python benchmarks/train_speed.py --device cuda --mode plain --mode captured --out results/train_step.csv
+    python benchmarks/train_speed.py --mode plain --host mica-patchtst-ETT1_H --attention mica-mlp-query --out steps.csv
     python benchmarks/train_speed.py --device cuda --mode captured --whole FOLDER --out results/train_whole.csv
 
 A machine is never quiet for long, so both libraries take turns in one run, each in a process of its own that sleeps
@@ -11,11 +12,12 @@ while the other works: a portion of steps here, a portion there, for several rou
 round; its median over the rounds is what counts, and milliseconds are there to say what kind of machine it was.
 
 With `--mode` it is ours alone, by the way the step runs (plain, compiled, captured in a CUDA graph, both) and with any
-attention, at the sizes that the peers' own steps were measured at; with `--whole` it is whole trainings on ETTh1 from
-that folder.
+attention, at the sizes that the peers' own steps were measured at, or at those of MICA's table 15; with `--whole` it is
+whole trainings on ETTh1 from that folder.
 """
 
 import argparse
+import difflib
 import statistics
 import subprocess
 import sys
@@ -26,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from _gate import Loop
-from _loop_modes import ATTENTIONS, HOSTS, MODES, Timing, describe, fits, measure_mode, train_whole
+from _loop_modes import ATTENTIONS, HOSTS, MODES, Host, Timing, describe, fits, measure_mode, mica_hosts, train_whole
 from _rows import Row, append, origin, show
 from rearview import data
 from rearview.data.synthetic.energy import write_demo
@@ -88,7 +90,13 @@ def main() -> None:
     parser.add_argument("--no-peer", action="store_true", help="ours alone")
     parser.add_argument("--mode", action="append", choices=MODES, help="ours alone, its step run this way; repeat")
     parser.add_argument("--attention", action="append", choices=ATTENTIONS, help="for --mode, default: all; repeat")
-    parser.add_argument("--host", action="append", choices=HOSTS, help="for --mode, only this one; repeat")
+    parser.add_argument(
+        "--host",
+        action="append",
+        type=_host,
+        help="for --mode, only this one; repeat. mica-patchtst-ETT1_H and its "
+        f"like are those of MICA's table 15, the others {', '.join(HOSTS)}",
+    )
     parser.add_argument("--steps", type=int, default=100, help="for --mode, steps of a portion")
     parser.add_argument("--exact", action="store_true", help="for --mode, float32 products without tensor cores")
     parser.add_argument("--whole", type=Path, metavar="FOLDER", help="for --mode, whole trainings on ETTh1 from there")
@@ -115,21 +123,31 @@ def main() -> None:
     append(options.out, rows)
 
 
+def _host(name: str) -> Host:
+    """The host of that name."""
+    hosts = {**HOSTS, **mica_hosts()}
+    if name not in hosts:
+        near = ", ".join(difflib.get_close_matches(name, hosts, n=3))
+        raise argparse.ArgumentTypeError(f"there is no host {name}{f'; near are {near}' if near else ''}")
+    return hosts[name]
+
+
 def by_mode(options: argparse.Namespace) -> None:
     """Measure and show ours by host, attention and mode."""
     common = Timing(options.device, options.rounds, options.steps, not options.exact)
     with tempfile.TemporaryDirectory() as folder:
         panel = data.load(write_demo(Path(folder) / "series.csv", rows=ROWS))
     rows = []
-    for host, attention, mode in product(options.host or HOSTS, options.attention or ATTENTIONS, options.mode):
-        if not fits(HOSTS[host], attention):
+    hosts = options.host or HOSTS.values()
+    for host, attention, mode in product(hosts, options.attention or ATTENTIONS, options.mode):
+        if not fits(host, attention):
             continue
         if options.whole:
-            row = train_whole(HOSTS[host], attention, mode, options.whole, common, options.epochs)
+            row = train_whole(host, attention, mode, options.whole, common, options.epochs)
         else:
-            row = measure_mode(HOSTS[host], attention, mode, panel, common)
+            row = measure_mode(host, attention, mode, panel, common)
         rows.append(row)
-        print(f"{host}, {attention}, {mode}: {describe(row)}", flush=True)
+        print(f"{host.name}, {attention}, {mode}: {describe(row)}", flush=True)
         append(options.out, [row])
     print()
     show([{name: value for name, value in row.items() if name in BY_MODE} for row in rows])

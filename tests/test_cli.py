@@ -90,6 +90,8 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["predict", "model"], "FILE"),
         (["list", "nothing"], "nothing"),
         (["describe"], "NAME"),
+        (["describe", "softmax", "rbca"], "has no use for rbca; leave out what is too much, and quote a value"),
+        (["list", "models", "rows.csv"], "`rearview list` has no use for rows.csv"),
     ],
 )
 def test_usage_exits_with_2(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,6 +102,21 @@ def test_usage_exits_with_2(arguments: list[str], words: str, capsys: pytest.Cap
     assert "Traceback" not in said
     known = arguments[0] if arguments[0] in ("forecast", "predict", "list", "describe") else None
     assert said.endswith(f"Try: rearview {known} --help\n" if known else "Try: rearview --help\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "reproduce mica --table T5",
+        "bench --dataset ETTh1 --model dlinear",
+        "ablate --dataset ETTh1 --model patchtst",
+    ],
+)
+def test_one_file_keeps_rows_and_more_are_refused_in_a_sentence(arguments: str, capsys) -> None:
+    assert main([*arguments.split(), "--results", "a.csv", "b.csv", "c.csv", "d.csv", "e.csv"]) == 2
+    sentence, *rest = capsys.readouterr().err.splitlines()
+    assert "--results takes one, and b.csv, c.csv, d.csv and 1 more cannot be used; name one file" in sentence
+    assert rest == [f"Try: rearview {arguments.split()[0]} --help"]
 
 
 @pytest.mark.parametrize(

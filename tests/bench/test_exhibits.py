@@ -1,5 +1,12 @@
 """Every figure and table of the five papers is a line of `rearview list experiments` that says what stands for it."""
 
+import argparse
+import re
+import shlex
+import sys
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 from small import row
 
@@ -7,7 +14,8 @@ from rearview.bench import synthetic
 from rearview.bench.papers import catalogue
 from rearview.bench.rows.result_file import append
 from rearview.cli import main
-from rearview.commands.figure.command import KINDS
+from rearview.cli.parse import app
+from rearview.commands.figure.command import KINDS, find
 from rearview.data.datasets import catalogue as datasets
 
 FIGURES = {"caps": 2, "mica": 16, "toa": 3, "rbca": 4, "prime": 10}
@@ -42,7 +50,45 @@ def test_an_exhibit_is_made_or_says_why_not() -> None:
         for name in one.datasets:
             assert datasets.get(name).name == name
         assert not one.of or one.of in experiments
-        assert not one.command or one.command.startswith(("rearview ", "python benchmarks/"))
+
+
+COMMANDS = sorted({command for one in catalogue.exhibits() for command in re.findall(r"`([^`]+)`", one.source)})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_command_of_an_exhibit_is_one_that_the_command_line_takes(command, benchmark_scripts, monkeypatch) -> None:
+    program, *words = shlex.split(command)
+    if program == "rearview":
+        function, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+        assert bound.signature.bind(*bound.args, **bound.kwargs)
+        assert function.__name__
+        if words[0] == "figure":
+            assert find(words[1]).name == words[1]
+        return
+    assert program == "python"
+    script = Path(words[0])
+    assert script.parent.name == "benchmarks"
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", read_and_stop)
+    with pytest.raises(Parsed):
+        import_module(script.stem).main()
+
+
+class Parsed(Exception):
+    """Raised in the place of what a script would do next."""
+
+
+PARSE = argparse.ArgumentParser.parse_args
+
+
+def read_and_stop(parser: argparse.ArgumentParser) -> None:
+    PARSE(parser)
+    raise Parsed
+
+
+def test_commands_of_exhibits_are_of_every_kind() -> None:
+    kinds = {tuple(shlex.split(command)[:2]) for command in COMMANDS}
+    assert kinds == {("rearview", "figure"), ("rearview", "list"), ("python", "benchmarks/scaling.py")}
 
 
 def test_the_list_has_a_line_for_each(tmp_path, capsys) -> None:
@@ -78,6 +124,16 @@ def test_the_list_counts_the_runs_that_rows_hold(tmp_path, capsys) -> None:
     assert "0 of 48 runs, 1 made" in lines["prime:F1"]
     assert "0 of 63 runs, 0 made" in lines["prime:sparsity"]
     assert main(["list", "models", "--results", str(rows)]) == 2
+
+
+def test_the_list_counts_the_runs_of_all_files_that_a_shell_names(tmp_path, capsys) -> None:
+    files = [tmp_path / f"{lookback}.csv" for lookback in (80, 96)]
+    for file, lookback in zip(files, (80, 96), strict=True):
+        append(file, row(dataset="ETTh1", model="itransformer", lookback=lookback, horizon=96))
+    both = list(map(str, files))
+    for results in (both, [both[0], "--results", both[1]]):
+        assert main(["list", "experiments", "--data-dir", str(tmp_path), "--results", *results]) == 0
+        assert "0 of 48 runs, 2 made" in capsys.readouterr().out
 
 
 def test_every_line_of_the_list_can_be_described(capsys) -> None:

@@ -78,6 +78,19 @@ def test_released_weights_load_with_their_card_and_forecast(
     assert len(forecaster.explain(frame)) == network.settings.depth
 
 
+def test_looks_of_earlier_forms_at_cuts_and_in_auto_are_counted(script: ModuleType, tmp_path: Path) -> None:
+    rows = ["g-1,test,t1,1,1,2,4,1", "g-1.1,test,t1,1,1,1,1,2", "g-1.1 x,test,t1,8,8,1,1,3", "g-2,test,t1,8,8,1,1,3"]
+    rows += ["auto,test,t1,8,8,1,1,3", '"g-1, 90 windows",test,t1,8,8,1,1,4']
+    (tmp_path / "gift.csv").write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
+    looks = ["glance,test,t1,1", "auto,test,t1,1", "auto,test,t1,2", "auto,test,t2,2", "ets,test,t1,3"]
+    (tmp_path / "portfolio_tests.csv").write_text("\n".join(["arm,tasks,task,created", *looks]) + "\n")
+    found = script.read_scores(tmp_path / "gift.csv", "g-1.1")
+    assert found["test: relative MASE, 1 tasks"] == 1.0
+    assert {name: count for name, count in found.items() if name.endswith("looks")} == {
+        "test: looks": 2, "test, cut to 20 series and 4 windows: looks": 1, "test, as a member of auto: looks": 3,
+    }  # fmt: skip
+
+
 def test_weights_without_scores_are_not_released(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

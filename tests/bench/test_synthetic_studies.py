@@ -333,9 +333,10 @@ def test_only_the_arm_without_a_mask_looks_ahead(arm, looks_ahead):
     assert weights.sum(-1).allclose(torch.ones(2, 1, 4))
 
 
-def test_arms_with_blanks_are_made_at_the_full_size():
-    assert "mha_unmasked" in flipflop.STUDY.arms(True)
-    assert "mha_unmasked" not in flipflop.STUDY.arms(False)
-    assert [arm for arm in flipflop.STUDY.arms(True) if arm.endswith("_blank")] == [
-        f"{arm}_blank" for arm in flipflop.STUDY.arms(False)
-    ]
+@pytest.mark.parametrize("full", [False, True])
+def test_arms_with_blanks_and_without_a_mask_are_made_at_both_sizes(full):
+    arms = flipflop.STUDY.arms(full)
+    assert "mha_unmasked" in arms
+    plain = [arm for arm in arms if not arm.endswith(("_blank", "_unmasked"))]
+    assert [arm for arm in arms if arm.endswith("_blank")] == [f"{arm}_blank" for arm in plain]
+    assert len(plain) == 5

@@ -265,3 +265,23 @@ def test_a_run_of_mica_with_another_loss_says_so():
     assert next(each.apart for each in compare(table, [made]) if each.rows) == ()
     assert next(each.apart for each in compare(table, [replace(made, loss="mae")]) if each.rows) == ("loss=mae",)
     assert not any(each.rows for each in compare(table, [replace(made, loss="mse")]))
+
+
+def test_prime_as_released_is_trained_with_the_loss_of_fredf_too():
+    table = catalogue.get("prime", "released")
+    assert table.first_seed == 2025
+    arms = [one for one in table.cells if (one.dataset, one.horizon) == ("Exchange", 720)]
+    plain, weighted = ([one for one in arms if bool(one.loss) is fredf] for fredf in (False, True))
+    assert {one.mechanism for one in plain} == {"softmax", "differential", "prime"}
+    assert {one.mechanism for one in weighted} == {"softmax", "prime"}
+    assert [repr(one.attention) for one in weighted] == [
+        repr(one.attention) for one in plain if one.mechanism != "differential"
+    ]
+    plan = SweepPlan(results=Path("rows.csv"), protocol=table.protocol)
+    for one, other in zip(weighted, [one for one in plain if one.mechanism != "differential"], strict=True):
+        made = row(**plan.run(one, table.first_seed).spec.columns())
+        assert json.loads(made.loss) == {"loss": "fredf", "time_share": 0.2}  # which the paper's tables have set by set
+        assert made.seed == 2025
+        assert matches(made, one)
+        assert not matches(made, other)
+        assert one.only_under == ""

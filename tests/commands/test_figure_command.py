@@ -186,15 +186,64 @@ def test_gains_are_those_of_printed_numbers_and_of_rows(tmp_path):
     assert found["patchtst mlp_query, printed"][0] == "12 of 13"
 
 
+@pytest.mark.parametrize(
+    ("name", "gates", "ends"),
+    [("mica:F13", "layerwise, channelwise, shared", (4.77, 6.0)), ("mica:F15", "mlp, mlp_query", (3.23, 4.54))],
+)
+def test_critical_differences_are_those_of_the_printed_numbers(name, gates, ends, tmp_path, capsys):
+    drawn = rows.draw_differences(find(name).draw, FigureOptions())
+    found = {row[0].text.removesuffix(", printed"): float(row[1].text) for row in drawn.table.rows}
+    assert len(found) == 12
+    # The text names the ranks of the best gates: 4.7 to 6.2 and 3.2 to 4.5.
+    best = [rank for arm, rank in found.items() if arm.partition(", ")[0] in gates.split(", ")]
+    assert min(best) == min(found.values()) == ends[0]
+    assert sorted(found.values())[3 if name == "mica:F15" else 4] == ends[1]
+    assert "of 66" in drawn.verdict
+    assert "at 0.2" in drawn.verdict
+    assert main(["figure", name, "--out", str(tmp_path)]) == 0
+    page = (tmp_path / f"{name.replace(':', '-')}.html").read_text()
+    assert page.count('<svg class="critical"') == 1
+    assert page.count('class="bar" x1') >= 1
+
+
+@pytest.mark.parametrize(("sets", "diagrams"), [(3, 1), (4, 2)])
+def test_critical_differences_of_rows_need_sets(sets, diagrams, tmp_path):
+    made = tmp_path / "rows.csv"
+    cells = catalogue.get("mica", "T13").cells
+    for name in list(dict.fromkeys(cell.dataset for cell in cells))[:sets]:
+        for cell in cells:
+            spec = dict(cell.attention)
+            if cell.dataset == name and spec["gate"] in ("mlp", "shared") and not spec["exclude_self"]:
+                del spec["name"]
+                error = 2.0 if spec["gate"] == "mlp" else 3.0
+                bench.append(
+                    made,
+                    bench_row(
+                        protocol="published:mica", horizon=cell.horizon, lookback=cell.lookback, dataset=name,
+                        loss="mae", attention="mica", attention_settings=json.dumps(spec), original_mae=error,
+                    ),
+                )  # fmt: skip
+    drawn = rows.draw_differences(find("mica:F15").draw, FigureOptions(results=(str(made),)))
+    assert len(drawn.diagrams) == diagrams
+    if diagrams == 2:
+        assert [cell.text for cell in drawn.table.rows[-2]] == ["mlp, ours", "1.00"]
+        assert "pairs that differ at 0.2 (Wilcoxon, after Holm): 1 of 1." in drawn.verdict
+    else:
+        assert drawn.notes == (
+            "Not drawn: ours has 2 gates on 3 data sets, and no difference between so many could be significant at 0.2 "
+            "on fewer than 4.",
+        )
+
+
 def test_files_of_rows_are_named_on_the_command_line(tmp_path, capsys):
     for seed, (name, error) in enumerate((("one.csv", 0.25), ("two.csv", 0.75))):
         for primed in (False, True):
             settings = json.dumps({"density": 0.5, "primed": primed})
             row = bench_row(model="gat", attention="gat", settings=settings, mse=error, seed=seed)
             bench.append(tmp_path / name, row)
-    one, both = (["--results", str(tmp_path / pattern)] for pattern in ("one.csv", "*.csv"))
-    for results, error in ((one, "0.2500"), (both, "0.5000")):
-        assert main(["figure", "prime:F4", *results, "--out", str(tmp_path / "page")]) == 0
+    one, two, pattern = (str(tmp_path / name) for name in ("one.csv", "two.csv", "*.csv"))
+    for results, error in (([one], "0.2500"), ([pattern], "0.5000"), ([one, two], "0.5000")):
+        assert main(["figure", "prime:F4", "--results", *results, "--out", str(tmp_path / "page")]) == 0
         assert error in capsys.readouterr().out
 
 

@@ -3,8 +3,11 @@
 Run as a script, with new weights in the package, it stores their forecasts.
 """
 
+import csv
 import json
 import math
+import re
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -49,8 +52,44 @@ def test_the_card_says_what_the_weights_are(shipped: Network) -> None:
     assert card.licence == "Apache-2.0"
     assert card.kilowatt_hours > 0
     assert card.weaknesses
-    assert {"test: looks", "test: relative CRPS, 29 tasks", "development: relative MASE, 19 tasks"} <= set(card.scores)
     assert card.size < 15_000_000
+
+
+def test_the_cards_scores_are_those_of_the_latest_rows() -> None:
+    latest: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
+    looks: Counter[tuple[str, str]] = Counter()
+    for row in sorted(read_rows("gift"), key=lambda row: row["created"]):
+        if re.fullmatch(r"glance-1(\.\d+)?", row["model"]):
+            latest[row["tasks"]][row["task"]] = row
+            looks[row["tasks"], row["task"]] += 1
+    wanted: dict[str, float] = {}
+    for kind, tasks in latest.items():
+        for measure in ("mase", "crps"):
+            logs = [np.log(float(row[measure]) / float(row[f"naive_{measure}"])) for row in tasks.values()]
+            wanted[f"{kind}: relative {measure.upper()}, {len(tasks)} tasks"] = float(np.exp(np.mean(logs)))
+    scores = weights.read_card().scores
+    assert {name for name in scores if not name.endswith("looks")} == set(wanted)
+    assert "test: relative CRPS, 29 tasks" in wanted
+    for name, value in wanted.items():
+        assert scores[name] == pytest.approx(value, abs=5e-5), name
+    for kind in ("test", "practical"):
+        assert scores[f"{kind}: looks"] == max(count for (of, _), count in looks.items() if of == kind)
+
+
+def test_the_card_counts_every_look_at_the_tests() -> None:
+    scores = weights.read_card().scores
+    seen = Counter((row["arm"], row["tasks"], row["task"]) for row in read_rows("portfolio_tests"))
+    seen.update(("auto", row["tasks"], row["task"]) for row in read_rows("gift") if row["model"] == "auto")
+    for kind in ("test", "practical"):
+        for arm, how in (("glance", "cut to 20 series and 4 windows"), ("auto", "as a member of auto")):
+            most = max(count for (who, of, _), count in seen.items() if (who, of) == (arm, kind))
+            assert scores[f"{kind}, {how}: looks"] == most, (kind, arm)
+
+
+def read_rows(name: str) -> list[dict[str, str]]:
+    """The rows of a file of the benchmarks."""
+    with (Path(__file__).parents[2] / "results" / f"{name}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 @pytest.mark.parametrize("name", list(small_series()))

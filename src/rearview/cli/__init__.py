@@ -18,7 +18,7 @@ import cyclopts
 
 from rearview.cli import bench, catalogue, check, classify, detect, forecast, report, runs
 from rearview.cli.command import EVERY_FLAG
-from rearview.cli.parse import app, called
+from rearview.cli.parse import app, called, describe_unused
 from rearview.commands.console import Output, output, print_json, warn
 from rearview.core.errors import RearviewError, UsageError, collect_warnings, describe_unforeseen
 
@@ -106,6 +106,8 @@ def _refuse(problem: Exception, tokens: Sequence[str]) -> int:
     code = problem.exit_code if isinstance(problem, RearviewError) else UsageError.exit_code
     if isinstance(problem, cyclopts.CycloptsError):
         command = problem.command_chain or ()
+    if isinstance(problem, cyclopts.UnusedCliTokensError):
+        sentence = describe_unused(command, problem.unused_tokens or (), tokens)
     if isinstance(problem, cyclopts.MissingArgumentError):
         from rearview.commands.benchmark_sets import describe_set
 

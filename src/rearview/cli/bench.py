@@ -8,7 +8,18 @@ from cyclopts import Parameter
 
 from rearview.cli.command import command
 from rearview.cli.options import HORIZON, DataDir, Horizons, Lookbacks, NetworkSettings, Out, Runs, TrainingSettings
-from rearview.cli.parse import choices, command_line, mechanisms, names, pairs, part, whole_numbers, words
+from rearview.cli.parse import (
+    FilesOfPattern,
+    choices,
+    command_line,
+    gather_files,
+    mechanisms,
+    names,
+    pairs,
+    part,
+    whole_numbers,
+    words,
+)
 from rearview.commands.sweep import AblationOptions, RunOptions
 from rearview.core.errors import UsageError
 
@@ -210,7 +221,7 @@ def reproduce(
 def figure(
     name: str,
     /,
-    *,
+    *more: FilesOfPattern,
     dataset: str | None = None,
     training: TrainingSettings = "",
     seed: int = 0,
@@ -244,7 +255,7 @@ def figure(
         seed=seed,
         data_dir=data_dir,
         device=device,
-        results=tuple(results or ()),
+        results=gather_files("figure", results, more),
     )
     return figure_command(name, options, out or Path("figures"), command_line())
 

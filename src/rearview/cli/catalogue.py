@@ -6,12 +6,12 @@ from cyclopts import Parameter
 
 from rearview.cli.command import command
 from rearview.cli.options import HORIZON, LOOKBACK, DataDir, NetworkSettings
-from rearview.cli.parse import mechanism, pairs
+from rearview.cli.parse import FilesOfPattern, gather_files, mechanism, pairs
 from rearview.commands.listing import What
 
 
 @command(name="list")
-def list_(what: What, /, *, data_dir: DataDir = None, results: list[str] | None = None) -> int:
+def list_(what: What, /, *more: FilesOfPattern, data_dir: DataDir = None, results: list[str] | None = None) -> int:
     """List attentions, models, which of them go together (pairs), what goes around models (adapters), datasets,
     experiments, protocols, or published settings by source (presets).
 
@@ -21,7 +21,7 @@ def list_(what: What, /, *, data_dir: DataDir = None, results: list[str] | None 
     """
     from rearview.commands.listing import list_command
 
-    return list_command(what, data_dir, results or ())
+    return list_command(what, data_dir, gather_files("list", results, more))
 
 
 @command()

@@ -3,9 +3,9 @@
 import ast
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -33,11 +33,38 @@ app = App(
 
 called: ContextVar[tuple[str, ...]] = ContextVar("called", default=())
 """The arguments of the command that is running."""
+FilesOfPattern = Annotated[str, Parameter(show=False)]
+"""Words behind the first file of --results: a shell turns an unquoted pattern into all the files that match."""
+_MOST_NAMED = 3
+"""Words without use that a refusal names."""
 
 
 def command_line() -> str:
     """The command line that repeats this run."""
     return shlex.join(["rearview", *called.get()])
+
+
+def describe_unused(command: Sequence[str], unused: Sequence[str], given: Sequence[str]) -> str:
+    """A sentence on words that no argument of a command takes, with a way on."""
+    named = ", ".join(unused[:_MOST_NAMED])
+    rest = f" and {len(unused) - _MOST_NAMED} more" if len(unused) > _MOST_NAMED else ""
+    name = " ".join(["rearview", *command])
+    if "--results" in given:
+        return (
+            f"`{name}` keeps its rows in one file, so --results takes one, and {named}{rest} cannot be used; name one "
+            "file (a shell turns a pattern such as *.csv into all the files that match)."
+        )
+    return (
+        f"`{name}` has no use for {named}{rest}; leave out what is too much, and quote a value that has spaces in it, "
+        'such as "softmax, rbca".'
+    )
+
+
+def gather_files(command: str, results: Sequence[str] | None, more: Sequence[str]) -> tuple[str, ...]:
+    """The files of --results with those that follow them, which a shell made of a pattern."""
+    if more and not results:
+        raise UsageError(describe_unused([command], more, ()))
+    return (*(results or ()), *more)
 
 
 def words(text: str, separator: str = ",") -> tuple[str, ...]:

@@ -155,11 +155,12 @@ class Judgement:
     pairs: tuple[PairTest, ...]
     cliques: tuple[tuple[int, int], ...]
     """First and last place of every group of neighbours without a significant difference between any two."""
+    alpha: float = ALPHA
 
     @property
     def needed(self) -> int:
         """The fewest blocks with which a difference of these candidates could be significant at all."""
-        return blocks_needed(len(self.names))
+        return blocks_needed(len(self.names), self.alpha)
 
     @property
     def too_few(self) -> bool:
@@ -169,12 +170,12 @@ class Judgement:
     @property
     def significant(self) -> tuple[PairTest, ...]:
         """The pairs that differ."""
-        if self.friedman is not None and self.friedman.p_value > ALPHA:
+        if self.friedman is not None and self.friedman.p_value > self.alpha:
             return ()
-        return tuple(pair for pair in self.pairs if pair.corrected <= ALPHA)
+        return tuple(pair for pair in self.pairs if pair.corrected <= self.alpha)
 
 
-def judge(scores: Scores, names: Sequence[str], *, lower_is_better: bool = True) -> Judgement:
+def judge(scores: Scores, names: Sequence[str], *, lower_is_better: bool = True, alpha: float = ALPHA) -> Judgement:
     """Ranks and tests of scores [block, candidate]; pairs count as different only after Friedman's test."""
     values = check_scores(scores)
     if len(names) != values.shape[1] or len(set(names)) != len(names):
@@ -195,7 +196,7 @@ def judge(scores: Scores, names: Sequence[str], *, lower_is_better: bool = True)
     )
     overall = friedman(values) if len(values) > 1 and values.shape[1] > 2 else None
     named = tuple(names[place] for place in order)
-    judgement = Judgement(named, tuple(average[order].tolist()), len(values), overall, pairs, ())
+    judgement = Judgement(named, tuple(average[order].tolist()), len(values), overall, pairs, (), alpha)
     different = {frozenset((pair.first, pair.second)) for pair in judgement.significant}
     groups = cliques(len(named), lambda i, j: frozenset((named[i], named[j])) in different)
     return replace(judgement, cliques=groups)
@@ -213,15 +214,15 @@ def cliques(count: int, different: Callable[[int, int], bool]) -> tuple[tuple[in
     return tuple(stretches)
 
 
-def blocks_needed(candidates: int) -> int:
+def blocks_needed(candidates: int, alpha: float = ALPHA) -> int:
     """The fewest blocks with which one of all pairs of so many candidates could pass."""
-    return fewest_blocks(candidates * (candidates - 1) // 2)
+    return fewest_blocks(candidates * (candidates - 1) // 2, alpha)
 
 
-def fewest_blocks(comparisons: int) -> int:
+def fewest_blocks(comparisons: int, alpha: float = ALPHA) -> int:
     """The fewest blocks with which one comparison could pass: n blocks all won have p = 2 / 2**n before Holm's
     correction."""
-    return max(1, math.ceil(math.log2(2 * comparisons / ALPHA)))
+    return max(1, math.ceil(math.log2(2 * comparisons / alpha)))
 
 
 DRAWS = 10_000

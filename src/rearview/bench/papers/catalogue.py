@@ -313,16 +313,17 @@ def _is_best_of_several(number: Number) -> bool:
 def _grid_cells(
     grid: Mapping[str, list[Any]], task: str, protocol: str, source: str, training: Facts
 ) -> Iterator[Cell]:
-    """Every combination of what a grid lists; options may be for some networks or data sets alone."""
+    """Every combination of what a grid lists; options may be for some networks, mechanisms or data sets alone."""
     axes = [grid.get(axis, [None]) for axis in ("dataset", "horizon", "lookback", "model", "attention", "options")]
     forecasts = task == protocols.FORECASTING
     for dataset, horizon, lookback, model, attention, options in product(*axes):
         given = dict(options or {})
-        suits = (model in given.pop("models", [model]), dataset in given.pop("datasets", [dataset]))
-        if all(suits):
-            spec = {"name": attention} if isinstance(attention, str) else attention
+        spec = {"name": attention} if isinstance(attention, str) else attention
+        mechanism = spec and spec["name"]
+        own = {"models": model, "attentions": mechanism, "datasets": dataset}
+        if all(value in given.pop(axis, [value]) for axis, value in own.items()):
             cell = Cell(dataset, model, spec, lookback, horizon, task, **given)
-            if given.keys() - {"settings"}:
+            if given.keys() - {"settings", "loss"}:
                 cell = replace(cell, only_under=protocol)
             variant = tuple(spell({name: value}) for name, value in cell.settings.items())
             yield replace(cell, training=training, presets=source, variant=variant) if forecasts else cell

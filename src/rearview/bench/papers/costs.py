@@ -106,7 +106,8 @@ class CostMeasurement:
         if self.metric == "ms_train_step":
             spec = cell.attention or {"name": "softmax"}  # train_speed.py has toa-gated, mica-shared
             kind = str(spec.get("kind", spec.get("gate", ""))).replace("_", "-")
-            return bool(cell.host) and self.network == f"{cell.host} {spec['name']}{f'-{kind}' if kind else ''}"
+            names = [f"{spec['name']}{f'-{kind}' if kind else ''}", *(["none"] if cell.attention is None else [])]
+            return bool(cell.host) and self.network in [f"{cell.host} {name}" for name in names]
         return self.network == network_name(cell) and self.sizes == (cell.channels, cell.lookback, cell.horizon)
 
 
@@ -196,12 +197,14 @@ def _cell(numbers: tuple[Number, ...], facts: Mapping[str, Any]) -> CostCell:
     attention = first.attention
     if attention is not None:  # with the settings that a paper's table of costs has
         attention = {**attention, **facts.get("mechanisms", {}).get(attention["name"], {})}
+    model = network.get("model", first.model or first.backbone)
+    host = network.get("host", facts.get("host", "").format(model=model, dataset=first.dataset)) if built else ""
     return CostCell(
         dataset="" if first.dataset == "none" else first.dataset,
         lookback=first.lookback,
         horizon=first.horizon,
         channels=first.needs.get("channels", network.get("channels")),
-        model=network.get("model", first.model or first.backbone),
+        model=model,
         attention=attention,
         adapters=tuple(first.needs.get("adapters", ())),
         settings=network.get("settings", {}) if built else None,
@@ -209,7 +212,7 @@ def _cell(numbers: tuple[Number, ...], facts: Mapping[str, Any]) -> CostCell:
         maps_alone=facts.get("flops") == "maps",
         digits=(kind, facts.get(kind, 3)),
         reason=first.reason or network.get("reason", ""),
-        host=network.get("host", ""),
+        host=host,
         numbers=numbers,
     )
 

@@ -27,6 +27,7 @@ KINDS: dict[str, tuple[Callable[[FigureSpec, FigureOptions], Drawing], tuple[str
     "forecasts": (trained.draw_forecasts, TRAINING),
     "paths": (trained.draw_paths, TRAINING),
     "gains": (rows.draw_gains, ("--results",)),
+    "differences": (rows.draw_differences, ("--results",)),
     "ranks": (rows.draw_ranks, ("--results",)),
     "curves": (rows.draw_curves, ("--results", "--dataset")),
     "density": (rows.draw_density, ("--results", "--dataset")),
@@ -57,6 +58,7 @@ def figure_command(name: str, options: FigureOptions, out: Path, command: str) -
         tiles=(),
         table=drawing.table,
         figures=drawing.figures,
+        diagrams=drawing.diagrams,
     )
     table = [drawing.table.heads, *([cell.text for cell in row] for row in drawing.table.rows)]
     page = write(out / f"{exhibit.name.replace(':', '-')}.html", summary)

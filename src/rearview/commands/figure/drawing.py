@@ -8,7 +8,7 @@ from typing import Any
 from rearview.bench.rows.row import Facts
 from rearview.core.files import read_yaml
 from rearview.report.common.tables import Cell, Table
-from rearview.report.results.study import Figure, View
+from rearview.report.results.study import Diagram, Figure, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,7 @@ class Drawing:
     """What it shows, in a sentence or two."""
     table: Table
     figures: tuple[Figure, ...]
+    diagrams: tuple[Diagram, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     """Data and budget, for the page."""
     settings: Mapping[str, Mapping[str, tuple[object, str]]] | None = None

@@ -1,4 +1,4 @@
-"""Figures that are views of rows and of printed numbers: gains, ranks over cost, loss curves, cost over density."""
+"""Figures that are views of rows and of printed numbers: gains, ranks, loss curves, cost over density."""
 
 import json
 from collections import defaultdict
@@ -11,7 +11,7 @@ from rearview.bench.analysis.candidates import name_candidates
 from rearview.bench.analysis.comparable import SOFTMAX, find_rectangles
 from rearview.bench.analysis.leaderboard import latest_runs
 from rearview.bench.analysis.paper_comparison import find_rows
-from rearview.bench.analysis.significance import average_ranks
+from rearview.bench.analysis.significance import Scores, average_ranks, judge
 from rearview.bench.papers import catalogue, costs, published
 from rearview.bench.papers.published import Number
 from rearview.bench.rows.row import Row
@@ -21,7 +21,8 @@ from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec,
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.report.common import text
-from rearview.report.results.study import Figure, Series, View
+from rearview.report.results import figures as page_figures
+from rearview.report.results.study import Diagram, Figure, Series, View
 
 PRINTED, OURS = "printed", "ours"
 Errors = dict[str, dict[str, float]]
@@ -43,7 +44,8 @@ def read_rows(options: FigureOptions) -> list[Row]:
 
 def draw_gains(declared: FigureSpec, options: FigureOptions) -> Drawing:
     """How much less error gates leave than the network without them, data set by data set, as printed and by rows."""
-    gains = {source: _gains(errors) for source, errors in _gate_errors(declared, read_rows(options)).items()}
+    errors = _gate_errors(declared, read_rows(options))
+    gains = {source: own for source, both in errors.items() if (own := _gains(both))}
     views, lines = [], []
     for source, own in gains.items():
         series = []
@@ -71,7 +73,7 @@ def draw_gains(declared: FigureSpec, options: FigureOptions) -> Drawing:
 
 
 def _gate_errors(declared: FigureSpec, rows: Sequence[Row]) -> dict[str, tuple[Errors, Errors]]:
-    """By source: the errors of arms with gates, and of their networks without; a source without any is left out."""
+    """By source: the errors of arms with gates, and of their networks without."""
     made: dict[str, tuple[Errors, Errors]] = {
         source: (defaultdict(dict), defaultdict(dict)) for source in (PRINTED, OURS)
     }
@@ -88,7 +90,7 @@ def _gate_errors(declared: FigureSpec, rows: Sequence[Row]) -> dict[str, tuple[E
                 for errors, name, matches in ((0, _gate_name(cell.numbers[0]), own), (1, cell.model, plain)):
                     if values := [row.original_mae for row in matches if isinstance(row, Row)]:
                         made[OURS][errors][name][cell.dataset] = float(np.mean(values))
-    return {source: errors for source, errors in made.items() if _gains(errors)}
+    return made
 
 
 def _gate_name(number: Number) -> str:
@@ -106,6 +108,42 @@ def _gains(errors: tuple[Errors, Errors]) -> Errors:
         if shared := [name for name in by_set if name in base]:
             gains[arm] = {name: 100 * (1 - by_set[name] / base[name]) for name in shared}
     return gains
+
+
+def draw_differences(declared: FigureSpec, options: FigureOptions) -> Drawing:
+    """Average ranks of the gates of a network, with bars over those that do not differ, as printed and by rows."""
+    diagrams, lines, sentences, notes = [], [], [], []
+    level = declared["level"]
+    for source, (errors, _) in _gate_errors(declared, read_rows(options)).items():
+        names, scores = _share({arm.partition(" ")[2]: by_set for arm, by_set in errors.items()})
+        if not names:
+            continue
+        judgement = judge(scores, names, alpha=level)
+        sets = quantity(judgement.blocks, "data set")
+        if judgement.too_few:
+            notes.append(
+                f"Not drawn: ours has {quantity(len(names), 'gate')} on {sets}, and no difference between so many "
+                f"could be significant at {level:g} on fewer than {judgement.needed}."
+            )
+            continue
+        overall = "" if judgement.friedman is None else f"Friedman's p = {judgement.friedman.p_value:.2g}, "
+        differing = f"{len(judgement.significant)} of {len(judgement.pairs)}"
+        about = f"{overall}{sets}. A bar joins gates of which no two differ at {level:g} (Wilcoxon, after Holm)."
+        diagrams.append(Diagram(f"Average ranks, {source}", about, page_figures.draw_ranks(judgement)))
+        lines += [
+            [f"{name}, {source}", f"{rank:.2f}"] for name, rank in zip(judgement.names, judgement.ranks, strict=True)
+        ]
+        sentences.append(
+            f"{source}: {judgement.names[0]} has the best average rank, {judgement.ranks[0]:.2f} of {len(names)}, over "
+            f"{sets}; {overall}pairs that differ at {level:g} (Wilcoxon, after Holm): {differing}"
+        )
+    return Drawing(
+        verdict=_sentence(sentences),
+        table=tabulate("Ranks of gates", ["gate", "average rank"], lines),
+        figures=(),
+        diagrams=tuple(diagrams),
+        notes=tuple(notes) or _source_note(options, len(diagrams)),
+    )
 
 
 def draw_ranks(declared: FigureSpec, options: FigureOptions) -> Drawing:
@@ -166,12 +204,17 @@ def _flops_by_arm(counts: Iterable[tuple[Number, float | None]]) -> dict[str, fl
 
 def _rank(errors: Errors) -> tuple[dict[str, float], int]:
     """(average rank of each arm, number of data sets), over the widest set of arms that share their data sets."""
+    names, scores = _share(errors)
+    return (dict(zip(names, average_ranks(scores).tolist(), strict=True)), len(scores)) if names else ({}, 0)
+
+
+def _share(errors: Errors) -> tuple[Sequence[str], Scores]:
+    """(arms, their errors [data set, arm]) of the widest set of arms that share their data sets; none without two."""
     shared = find_rectangles({arm: [(name, None) for name in by_set] for arm, by_set in errors.items()})
     if not shared:
-        return {}, 0
+        return (), np.empty((0, 0))
     names, sets = shared[0].names, [block[0] for block in shared[0].blocks]
-    scores = np.array([[errors[arm][name] for arm in names] for name in sets])
-    return dict(zip(names, average_ranks(scores).tolist(), strict=True)), len(sets)
+    return names, np.array([[errors[arm][name] for arm in names] for name in sets])
 
 
 def draw_curves(declared: FigureSpec, options: FigureOptions) -> Drawing:

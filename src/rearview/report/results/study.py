@@ -1,4 +1,4 @@
-"""The page of a study or of a paper's figure: a table, and figures of lines, bars, points or maps."""
+"""The page of a study or of a paper's figure: a table, and figures of lines, bars, points or maps, or drawings."""
 
 from dataclasses import dataclass
 from html import escape
@@ -61,6 +61,16 @@ class Figure:
                 raise InputError(f"The view {view.name!r} of {self.title!r} does not hold {self.kind}.")
 
 
+@dataclass(frozen=True, slots=True)
+class Diagram:
+    """A drawing that needs no script, with its words."""
+
+    title: str
+    about: str
+    drawing: str
+    """An SVG element."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StudySummary(Summary):
     """Everything on the page of a study or of a figure."""
@@ -68,9 +78,11 @@ class StudySummary(Summary):
     tiles: tuple[Tile, ...]
     table: Table
     figures: tuple[Figure, ...]
+    diagrams: tuple[Diagram, ...] = ()
 
     def content(self, budget: int = BUDGET) -> Content:
-        figures = "\n".join(_section(number, figure) for number, figure in enumerate(self.figures, start=1))
+        sections = [_section(number, figure) for number, figure in enumerate(self.figures, start=1)]
+        figures = "\n".join([*map(_diagram_section, self.diagrams), *sections])
         return Content(
             template="synthetic.html",
             parts={"table": self.table.html(), "figures": figures},
@@ -104,6 +116,11 @@ def _view(view: View) -> dict[str, object]:
         for one in view.series
     ]
     return {"name": view.name, "series": series}
+
+
+def _diagram_section(diagram: Diagram) -> str:
+    about = f'<p class="quiet">{escape(diagram.about)}</p>'
+    return f"<section><h2>{escape(diagram.title)}</h2>{about}{diagram.drawing}</section>"
 
 
 def _section(number: int, figure: Figure) -> str:
