@@ -134,12 +134,16 @@ class Shared:
 
     def values(self, panel: Panel, scaler: Scaler, place: list[int | None]) -> Iterator[tuple[int, Tensor]]:
         """(fit, scaled rows [row, channel]) of each series."""
-        elsewhere = np.median(self.shrink, axis=0)
         for s, (a, b) in enumerate(panel.bounds()):
             at = place[s]
             scaled = (panel.values[a:b] - scaler.mean[s]) / scaler.std[s]
-            scaled = np.clip(scaled, -FURTHEST, FURTHEST) * (elsewhere if at is None else self.shrink[at])
+            scaled = np.clip(scaled, -FURTHEST, FURTHEST) * self.shrink_of(at)
             yield 0 if at is None else int(self.groups[at]), torch.from_numpy(scaled.astype(np.float32)).to(self.device)
+
+    def shrink_of(self, at: int | None) -> NDArray[np.float32]:
+        """[channel]: that of a series, by its place among those of training."""
+        shrink: NDArray[np.float32] = np.median(self.shrink, axis=0) if at is None else self.shrink[at]
+        return shrink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -238,6 +242,7 @@ class Portfolio:
         shared = Shared(self.device, self.shrink, self.groups, self.window)
         place, scaler = self.place(panel), self.network.scaler(panel)
         constant = self.network.constant_in(panel)
+        panel = _fill_gaps(self.members["components"], shared, panel, scaler, place)
         errors = {name: _errors(fits, shared, panel, scaler, place, constant) for name, fits in self.members.items()}
         if NETWORK in self.references:
             errors[NETWORK] = self.network.errors(panel)
@@ -314,6 +319,30 @@ def smooth(scores: Scores, panel: Panel, averaged: int) -> Scores:
     return weigh(channels)
 
 
+def _fill_gaps(
+    fits: tuple[Member, ...], shared: Shared, panel: Panel, scaler: Scaler, place: list[int | None]
+) -> Panel:
+    """Rows to be scored, with what all other cells around them imply (principal components) where cells are missing.
+
+    The last value before a gap would stand still beside channels that move, and these would be blamed for it.
+    """
+    if panel.observed is None:
+        return panel
+    filled = panel.values.copy()
+    with torch.inference_mode():
+        for s, (group, values) in enumerate(shared.values(panel, scaler, place)):
+            a, b = panel.offsets[s : s + 2].tolist()
+            fit, window, missing = fits[group], min(shared.window, len(values)), ~panel.observed[a:b]
+            if not missing.any() or not isinstance(fit, Components):
+                continue
+            if window < shared.window:
+                fit = fit.shorten(window, values.shape[1])
+            values[torch.from_numpy(missing).to(values.device)] = torch.nan
+            implied = lay(values, window, fit.imply).cpu().numpy() / shared.shrink_of(place[s])
+            filled[a:b][missing] = (implied * scaler.std[s] + scaler.mean[s])[missing]
+    return replace(panel, values=filled)
+
+
 def _errors(
     fits: tuple[Member, ...],
     shared: Shared,
@@ -384,8 +413,12 @@ class PreparedPortfolio:
                     if kind is Shapes
                     else _fit(kind, shared, panel, scaler, rows, [self.spec.seed, number])
                 )
-            errors[name] = _errors(before[name], shared, part, own, place, constant)
             seconds[name] = time.perf_counter() - started
+        part = _fill_gaps(before["components"], shared, part, own, place)
+        for name, first in before.items():
+            started = time.perf_counter()
+            errors[name] = _errors(first, shared, part, own, place, constant)
+            seconds[name] += time.perf_counter() - started
         if NETWORK in names:
             errors[NETWORK] = network.errors(part)
         references = {
