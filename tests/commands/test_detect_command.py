@@ -251,6 +251,19 @@ def test_an_all_missing_channel_and_labels_of_nothing(files: Path, tmp_path: Pat
     assert json.loads((tmp_path / "run.json").read_text())["assessment"]["auc_pr"] is None
 
 
+def test_a_channel_that_falls_silent_is_named_also_by_a_saved_model(
+    files: Path, done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = broken()
+    rows.loc[170:, "load"] = np.nan
+    rows.loc[10:20, "heat"] = np.nan  # shorter than a window
+    rows.to_csv(tmp_path / "silent.csv", index=False)
+    assert detect(tmp_path / "silent.csv", tmp_path / "out", "--labels", "label", "--model", str(done / "model")) == 0
+    told = flat(capsys.readouterr().out)
+    assert "41 cells are missing" in told
+    assert f"Where a channel has no value it is not judged: 'load' for 30 rows from {rows['date'][170]}." in told
+
+
 def test_the_order_of_columns_changes_nothing(files: Path, done: Path, tmp_path: Path) -> None:
     turned = files / "turned.csv"
     broken()[["noise", "label", "heat", "date", "load"]].to_csv(turned, index=False)

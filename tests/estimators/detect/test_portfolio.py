@@ -190,6 +190,25 @@ def test_components_are_the_conditional_residuals_of_the_ridged_covariance() -> 
     assert member.axes.dtype == torch.float16
 
 
+def test_missing_cells_of_a_window_are_what_the_others_imply() -> None:
+    random = np.random.default_rng(1)
+    mixed = random.normal(size=(200, 4)) @ random.normal(size=(4, 11)) + 0.1 * random.normal(size=(200, 11))
+    windows = torch.tensor(mixed, dtype=torch.float32) + 3
+    fit = Components.fit(windows, random)
+    missing = np.zeros((3, 11), dtype=bool)
+    missing[1, [2, 7]], missing[2, 1:] = True, True
+    some = windows[:3].masked_fill(torch.tensor(missing), torch.nan)
+
+    covariance = np.cov(windows.T.numpy(), bias=True) + fit.ridge.item() * np.eye(11)
+    expected, mean = windows[:3].double().numpy(), fit.mean.double().numpy()
+    for row, gone in zip(expected, missing, strict=True):
+        weights = np.linalg.solve(covariance[~gone][:, ~gone], (row - mean)[~gone])
+        row[gone] = mean[gone] + covariance[gone][:, ~gone] @ weights
+    # Half precision holds the axes to five parts in ten thousand.
+    np.testing.assert_allclose(fit.imply(some), expected, rtol=0, atol=0.01)
+    assert fit.imply(windows) is windows
+
+
 def test_cells_that_never_vary_are_far_off_by_what_they_move() -> None:
     windows = torch.from_numpy(RANDOM.normal(size=(50, 6)))
     windows[:, 2:] = 7.0
@@ -425,6 +444,19 @@ def test_missing_cells_have_no_error_and_rows_without_any_no_score(fitted: Detec
     assert np.isfinite(np.delete(scores.rows, [30, 31, 32])).all()
     assert np.isnan(scores.channels[80, 1])
     assert np.isfinite(scores.channels[80, 0])
+
+
+def test_a_sensor_that_falls_silent_is_not_blamed_on_the_others(fitted: Detector) -> None:
+    rows = ordinary(300, seed=8, start="2024-06-01")
+    silent = rows.assign(load=rows["load"].where(rows.index < 100))
+    whole, gap = (fitted.predict(frame)[0].score.to_numpy()[100:] for frame in (rows, silent))
+    assert np.quantile(gap, 0.9) < np.quantile(whole, 0.9) + 1
+
+    broken_too = silent.copy()
+    broken_too.loc[200:220, "heat"] += 15
+    flags, segments = fitted.predict(broken_too)
+    assert flags.anomaly[200:221].all()
+    assert segments.channels[segments.score.argmax()].startswith("heat")
 
 
 def test_files_of_tsb_ad_train_on_their_first_part() -> None:

@@ -17,8 +17,8 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
 
 
 def prediction_columns(outcome: Outcome) -> Columns:
-    """A row for each case: its name, its class where that is known, the prediction, and how likely each class is."""
-    columns: Columns = {"case": list(outcome.test.names)}
+    """A row for each case: its id or name, its class where that is known, the prediction, how likely each class is."""
+    columns: Columns = {"case": list(outcome.test.ids or outcome.test.names)}
     if outcome.labelled:
         columns["class"] = [str(label) for label in outcome.truth]
     columns["predicted"] = [str(label) for label in outcome.predicted]

@@ -77,6 +77,8 @@ def read_rows(job: Job, say: Callable[[str], None]) -> Rows:
             return Rows(detector, detector.read_new(arrays.test)[0], arrays.labels, None)
         panel, labels = detector.read_new(job.file, job.labels)
         _check_labels(job, detector, panel, labels)
+        for finding in panel.findings:
+            say(finding.message)
         return Rows(detector, panel, labels, None)
     detector = _new_detector(job)
     notes: tuple[str, ...] = ()

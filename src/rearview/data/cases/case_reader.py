@@ -208,8 +208,9 @@ def _read_long(
     keys = ids[np.sort(first)]
     labels = None if y is None else check_labels(_labels_by_id(table, y, keys, ids, source), f"y of {source}")
     series, findings = _mask_series(tuple(np.split(values, ends, axis=1)), channels, sentinels)
-    names = tuple(f"id {key}" for key in keys)
-    return Cases(series, labels, names, source, columns=tuple(channels), findings=findings)
+    own = tuple(str(key) for key in keys)
+    names = tuple(f"id {key}" for key in own)
+    return Cases(series, labels, names, source, columns=tuple(channels), findings=findings, ids=own)
 
 
 def _times(table: Table, name: str, source: str) -> Stamps:

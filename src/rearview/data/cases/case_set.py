@@ -36,6 +36,8 @@ class Cases:
     """What the channels are called; none where nothing names them."""
     findings: tuple[Finding, ...] = ()
     """What was repaired or warned of when the cases were read."""
+    ids: tuple[str, ...] = ()
+    """What the caller calls each case; none where nothing does, as in arrays and `.ts` files."""
 
     def __post_init__(self) -> None:
         if not self.series:
@@ -85,6 +87,7 @@ class Cases:
             series=tuple(self.series[i] for i in index),
             labels=None if self.labels is None else self.labels[index],
             names=tuple(self.names[i] for i in index),
+            ids=tuple(self.ids[i] for i in index) if self.ids else (),
         )
 
     def trim(self) -> "Cases":

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.wording import listing
+from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
 from rearview.estimators.detect import fit as network_fit
 from rearview.estimators.detect.fit import Fitted, Prepared, empty_series
@@ -17,6 +18,8 @@ from rearview.estimators.detect.spec import AUTO, DetectSpec
 
 LEAST_DIVISOR = 1.1
 """The divisor of scores from which a note reports that a series has moved."""
+MOST_GAPS = 5
+"""Gaps that a note names, at most."""
 
 
 def prepare(panel: Panel, spec: DetectSpec) -> Prepared | PreparedPortfolio:
@@ -97,6 +100,10 @@ def _notes(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> tuple[st
     if empty:
         has = "has" if len(empty) == 1 else "have"
         notes.append(f"Series {listing(empty)} {has} no value in any row, so no score.")
+    gaps = _find_gaps(panel, fitted.lookback)
+    if gaps:
+        rest = f" and {len(gaps) - MOST_GAPS:,} more" if len(gaps) > MOST_GAPS else ""
+        notes.append(f"Where a channel has no value it is not judged: {', '.join(gaps[:MOST_GAPS])}{rest}.")
     short = int((panel.lengths < fitted.lookback).sum())
     if short:
         notes.append(
@@ -104,3 +111,21 @@ def _notes(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> tuple[st
             f"{fitted.lookback} rows: the rest of {'its' if short == 1 else 'their'} window is padded and masked."
         )
     return tuple(notes)
+
+
+def _find_gaps(panel: Panel, least: int) -> list[str]:
+    """Stretches of at least so many rows in which a channel, which has values elsewhere, has none: in words."""
+    if panel.observed is None:
+        return []
+    gaps = []
+    for s, (a, b) in enumerate(panel.bounds()):
+        of = f" of {panel.ids[s]}" if panel.series > 1 else ""
+        missing = np.pad(~panel.observed[a:b], ((1, 1), (0, 0))).astype(np.int8)
+        for name, change in zip(panel.columns, np.diff(missing, axis=0).T, strict=True):
+            first, end = np.flatnonzero(change == 1), np.flatnonzero(change == -1)
+            gaps += [
+                f"{name!r}{of} for {rows:,} rows from {show(panel.stamps[a + at])}"
+                for at, rows in zip(first.tolist(), (end - first).tolist(), strict=True)
+                if least <= rows < b - a
+            ]
+    return gaps

@@ -28,6 +28,8 @@ REMEMBERED = 680_000
 COMPONENTS = 128
 RIDGE = 0.1
 """Variance added to every cell, beside the mean variance of those that vary."""
+IMPLIED = 20
+"""Steps towards the cells that others imply; more of them change no score that shows."""
 MOST_CELLS = 1_024
 """Cells of a window up to which all principal components are found; with more, the first ones are estimated."""
 
@@ -137,6 +139,32 @@ class Components(Member):
         apart, axes, ridge = windows - self.mean, self.axes.to(windows), self.ridge
         weighed = (apart - apart @ axes @ axes.T) / ridge
         return weighed.square() * ridge / (1 - axes.square().sum(1)).clamp(min=1e-6)
+
+    def imply(self, windows: Float[Tensor, "window cell"]) -> Float[Tensor, "window cell"]:
+        """Windows whose missing cells, NaN, have their mean given all others.
+
+        It is the least of x' P x over the missing cells, found by conjugate gradients from their mean.
+        """
+        missing = windows.isnan()
+        some = missing.any(1)
+        if not some.any():
+            return windows
+        hidden, axes = missing[some].to(windows), self.axes.to(windows)
+        apart = (windows[some] - self.mean).nan_to_num(nan=0.0)
+        left = -hidden * (apart - apart @ axes @ axes.T)
+        direction, size = left, left.square().sum(1, keepdim=True)
+        for _ in range(IMPLIED):
+            bent = hidden * (direction - direction @ axes @ axes.T)
+            curvature = (direction * bent).sum(1, keepdim=True)
+            # Axes in half precision may leave a direction without curvature: there the mean stays.
+            step = torch.where(curvature > 1e-6 * direction.square().sum(1, keepdim=True), size / curvature, 0.0)
+            apart, left = apart + step * direction, left - step * bent
+            smaller = left.square().sum(1, keepdim=True)
+            direction = left + torch.where(size > 0, smaller / size, 0.0) * direction
+            size = smaller
+        implied = windows.clone()
+        implied[some] = torch.where(missing[some], apart + self.mean, windows[some])
+        return implied
 
     def shorten(self, rows: int, channels: int) -> "Components":
         """Some cells have the same covariance when others are not seen: B B' + ridge I, with rows of B = V sqrt(l)."""

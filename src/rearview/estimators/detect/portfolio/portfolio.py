@@ -134,12 +134,16 @@ class RowReader:
 
     def values(self, panel: Panel, scaler: Scaler, place: list[int | None]) -> Iterator[tuple[int, Tensor]]:
         """(fit, scaled rows [row, channel]) of each series."""
-        elsewhere = np.median(self.shrink, axis=0)
         for s, (a, b) in enumerate(panel.bounds()):
             at = place[s]
             scaled = (panel.values[a:b] - scaler.mean[s]) / scaler.std[s]
-            scaled = np.clip(scaled, -FURTHEST, FURTHEST) * (elsewhere if at is None else self.shrink[at])
+            scaled = np.clip(scaled, -FURTHEST, FURTHEST) * self.shrink_of(at)
             yield 0 if at is None else int(self.groups[at]), torch.from_numpy(scaled.astype(np.float32)).to(self.device)
+
+    def shrink_of(self, at: int | None) -> NDArray[np.float32]:
+        """[channel]: that of a series, by its place among those of training."""
+        shrink: NDArray[np.float32] = np.median(self.shrink, axis=0) if at is None else self.shrink[at]
+        return shrink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -207,6 +211,7 @@ class Portfolio:
         reader = RowReader(self.device, self.shrink, self.groups, self.window)
         place, scaler = self.place(panel), self.network.scaler(panel)
         constant = self.network.constant_in(panel)
+        panel = _fill_gaps(self.members["components"], reader, panel, scaler, place)
         errors = {name: _errors(fits, reader, panel, scaler, place, constant) for name, fits in self.members.items()}
         if NETWORK in self.references:
             errors[NETWORK] = self.network.errors(panel)
@@ -283,6 +288,30 @@ def smooth(scores: Scores, panel: Panel, averaged: int) -> Scores:
     return average_channels(channels)
 
 
+def _fill_gaps(
+    fits: tuple[Member, ...], reader: RowReader, panel: Panel, scaler: Scaler, place: list[int | None]
+) -> Panel:
+    """Rows to be scored, with what all other cells around them imply (principal components) where cells are missing.
+
+    The last value before a gap would stand still beside channels that move, and these would be blamed for it.
+    """
+    if panel.observed is None:
+        return panel
+    filled = panel.values.copy()
+    with torch.inference_mode():
+        for s, (group, values) in enumerate(reader.values(panel, scaler, place)):
+            a, b = panel.offsets[s : s + 2].tolist()
+            fit, window, missing = fits[group], min(reader.window, len(values)), ~panel.observed[a:b]
+            if not missing.any() or not isinstance(fit, Components):
+                continue
+            if window < reader.window:
+                fit = fit.shorten(window, values.shape[1])
+            values[torch.from_numpy(missing).to(values.device)] = torch.nan
+            implied = average_errors(values, window, fit.imply).cpu().numpy() / reader.shrink_of(place[s])
+            filled[a:b][missing] = (implied * scaler.std[s] + scaler.mean[s])[missing]
+    return replace(panel, values=filled)
+
+
 def _errors(
     fits: tuple[Member, ...],
     reader: RowReader,
@@ -331,7 +360,7 @@ class PreparedPortfolio:
         averaged = min(AVERAGED, self.spec.lookback)
         reader = RowReader(network.device, _shrink(panel, scaler, border), _groups(border), window)
         held = HeldOut.of(panel, scaler, border, network.constant)
-        part, place = held.panel, held.place
+        place = held.place
         # Rows that hold anomalies are no reference for ranks and weights, so members keep equal ones.
         ordinary = self.spec.threshold != "robust"
         ranked = ordinary and not held.empty
@@ -348,6 +377,8 @@ class PreparedPortfolio:
                     else _fit(kind, reader, panel, scaler, rows, [self.spec.seed, number])
                 )
             seconds[name] = time.perf_counter() - started
+        held = replace(held, panel=_fill_gaps(before["components"], reader, held.panel, held.scaler, held.place))
+        part = held.panel
 
         def measure(some: Panel) -> dict[str, Errors]:
             """The errors of each member on values of the held-out rows."""
