@@ -1,5 +1,6 @@
 """The lines of `benchmarks/evidence.py`: every run resolves, and lines share the time of a call."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,3 +85,13 @@ def test_the_code_of_a_command_that_fails_ends_the_call(evidence, tmp_path, monk
         evidence.main()
     assert ended.value.code == 2
     assert len(commands) == 1
+
+
+def test_the_findings_name_every_line(evidence):
+    page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
+    told = []
+    for line in page.split("## Still to be run")[1].split("\n## ")[0].splitlines():
+        first, *others = re.findall(r"`([^`]+)`", line.split(" | ")[0]) if line.startswith("| `") else [""]
+        # `published-prime`, `-toa` are published-prime and published-toa.
+        told += [first, *(f"{first.partition('-')[0]}{one}" if one[0] == "-" else one for one in others)]
+    assert set(filter(None, told)) == set(evidence.LINES)
