@@ -34,7 +34,7 @@ def test_a_timed_step_fills_its_cell(tmp_path, capsys) -> None:
     assert (host.channels, host.lookback, host.horizon, host.batch) == (7, 16, 8, 64)
     assert not loop.fits(host, "softmax")
     panel = stand_ins.make(100, 1, Step(1, "h"), of="Traffic")
-    row = loop.measure_mode(host, "none", "plain", panel, loop.Asked("cpu", 1, 1))
+    row = loop.measure_mode(host, "none", "plain", panel, loop.Timing("cpu", 1, 1))
     rows = tmp_path / "steps.csv"
     with rows.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(row))
