@@ -58,6 +58,18 @@ def test_the_yardstick_is_the_best_control_on_validation_and_never_on_test() -> 
     assert one.yardstick.against is None
 
 
+def test_the_sentence_is_on_plain_softmax_where_another_form_of_it_is_better() -> None:
+    places = {"attention_settings": '{"places": true, "rotary": false}'}
+    rows = [
+        *runs("softmax", [0.8, 0.81], 0.1, **places),
+        *runs("softmax", [0.9, 0.91], 0.2),
+        *runs("uniform", [1.0, 1.01], 0.30),
+    ]
+    (one,) = ablation.compare_arms(rows)
+    assert [arm.name for arm in one.mechanisms] == ["softmax", "softmax(places=True)"]
+    assert one.verdict.startswith(f"{one.place}: softmax is ")
+
+
 def test_seeds_are_paired() -> None:
     """What moves all arms of a seed alike is no difference between them."""
     shift = [1.0, 2.0, 4.0]

@@ -98,7 +98,7 @@ class Ablation:
     def mechanisms(self) -> tuple[Arm, ...]:
         """The arms that are no controls, softmax first where it is one of them."""
         own = [arm for arm in self.arms if arm.attention not in CONTROLS]
-        return tuple(sorted(own, key=lambda arm: arm.attention != "softmax"))
+        return tuple(sorted(own, key=lambda arm: (arm.name != "softmax", arm.attention != "softmax")))
 
     @property
     def verdict(self) -> str:
