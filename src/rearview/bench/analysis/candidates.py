@@ -27,7 +27,8 @@ from rearview.core.wording import align
 MOST_SHOWN = 3
 """Differing settings that a name spells out; more are given by their number and a short checksum."""
 MOST_SPELLED = 2
-"""Settings of the mechanism that a name always spells out; of more, those at their default are left out."""
+"""Settings of the mechanism that a name spells out, but for switches that are off by default; of more settings, all at
+their default are left out."""
 
 _MECHANISM = "attention "
 _COLUMNS = {"": "attention_settings", "network": "settings", "training": "training"}
@@ -119,8 +120,11 @@ def _loss(row: Row) -> Facts:
 def _name(row: RunRow, dataset: str, facets: Facts, shown: Collection[str]) -> Candidate:
     differing = {key: value for key, value in facets.items() if key in shown}
     inner = {key.removeprefix(_MECHANISM): value for key, value in differing.items() if key.startswith(_MECHANISM)}
+    unusual = _unusual(row.attention, inner)
     if len(inner) > MOST_SPELLED:
-        inner = _unusual(row.attention, inner)
+        inner = unusual
+    else:  # a switch that is off, as it comes, needs no word
+        inner = {key: value for key, value in inner.items() if value is not False or key in unusual}
     parts = [row.model]
     if row.attention:
         parts.append(spell({"name": row.attention, **inner}))

@@ -2,9 +2,12 @@
 
 import base64
 import gzip
+import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from html import escape
+
+import numpy as np
 
 from rearview.bench.analysis.ablation import find_ablations
 from rearview.bench.analysis.coverage import Coverage
@@ -25,6 +28,7 @@ from rearview.bench.tasks import METRICS
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.report.common import text
+from rearview.report.common.payload import round_digits
 from rearview.report.common.summary import BUDGET, Content, Summary, Tile
 from rearview.report.common.tables import Table
 from rearview.report.results import papers, tables
@@ -41,6 +45,9 @@ COSTS = {
 }
 TIMES = ("train_seconds", "latency_ms")
 """Those of them in which a run that shares its device waits."""
+
+
+_END_TAGS = re.compile(r"</t[dh]>(?=<t[dh]\b|</tr>)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,20 +72,22 @@ class ResultsSummary(Summary):
             raise InputError("A report on results needs at least one finished run, but the summary has none.")
 
     def content(self, budget: int = BUDGET) -> Content:
+        """Nothing is left off but, on a page that would be too large, end tags of cells, which HTML does not need."""
+        parts = {
+            "rule": escape(f"{RULE} {HEADLINE}"),
+            "leaders": tables.leader_table(self.standings, self.steps).html() if len(self.standings) > 1 else "",
+            "leaderboards": "".join(_board(board, self) for board in self.boards),
+            "ranks": "".join(map(_show_standing, self.tested)),
+            "ablations": "".join(_ablation(*ablation, self.steps) for ablation in self.ablations),
+            "papers": _papers(self.comparisons) if self.comparisons else "",
+            "protocols": _protocols(self),
+            "failed": papers.failure_table(self.failures).html() if self.failures else "",
+            "missing": _list_missing(self.coverage) if any(one.by_protocol for one in self.coverage) else "",
+            "rows": "".join(_download(name, content) for name, content in self.files),
+        }
         return Content(
             template="results.html",
-            parts={
-                "rule": escape(f"{RULE} {HEADLINE}"),
-                "leaders": tables.leader_table(self.standings, self.steps).html() if len(self.standings) > 1 else "",
-                "leaderboards": "".join(_board(board, self) for board in self.boards),
-                "ranks": "".join(map(_show_standing, self.tested)),
-                "ablations": "".join(_ablation(*ablation, self.steps) for ablation in self.ablations),
-                "papers": _papers(self.comparisons) if self.comparisons else "",
-                "protocols": _protocols(self),
-                "failed": papers.failure_table(self.failures).html() if self.failures else "",
-                "missing": _list_missing(self.coverage) if any(one.by_protocol for one in self.coverage) else "",
-                "rows": "".join(_download(name, content) for name, content in self.files),
-            },
+            parts=parts if budget == BUDGET else {name: _END_TAGS.sub("", part) for name, part in parts.items()},
             lead=_lead("answers", ANSWERS, self.answers) + _lead("controls-held", CONTROLS, self.controls),
             tiles=self._tiles(),
             plotly=False,
@@ -161,11 +170,11 @@ def _encode_entry(entry: Entry, overlapping: Set[RunRow]) -> dict[str, object]:
         "model": entry.model,
         "attention": entry.attention,
         "scores": {
-            metric: [score.mean, score.std, score.count]
+            metric: [*round_digits(np.array([score.mean, score.std], dtype=float)), score.count]
             for metric, score in entry.scores.items()
             if metric in entry.task.metrics
         },
-        "costs": entry.costs,
+        "costs": dict(zip(entry.costs, round_digits(np.array([*entry.costs.values()], dtype=float)), strict=True)),
         "device": " and ".join(dict.fromkeys(row.device for row in entry.rows)),
         "company": tables.overlaps(entry, overlapping),
     }
