@@ -23,8 +23,8 @@ AT_ONCE = 8
 ALL_HORIZONS = "--horizon 96,192,336,720"
 CONTROLS = "zero; identity; uniform; fixed:kind=plain; positional"
 TRAINED_TOA = "toa:kind=relu,score_norm=mean; toa:kind=gated,score_norm=mean"
-ITRANSFORMER = f"softmax; toa:kind=softmax; toa:kind=relu; toa:kind=gated; prime; {CONTROLS}"
-PATCHTST = f"softmax; toa:kind=softmax; {TRAINED_TOA}; prime; rbca; caps; {CONTROLS}"
+ITRANSFORMER = f"softmax; softmax:places=True; toa:kind=softmax; toa:kind=relu; toa:kind=gated; prime; {CONTROLS}"
+PATCHTST = f"softmax; softmax:places=True; toa:kind=softmax; {TRAINED_TOA}; prime; rbca; caps; {CONTROLS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ LINES = {
             _bench(
                 "--dataset ETTh1,ETTh2 --model patchtst --lookback 336 --horizon 96 "
                 f"--train epochs=30,patience=None,learning_rate={rate}",
-                f"{TRAINED_TOA}; {CONTROLS}",
+                f"softmax:places=True; {TRAINED_TOA}; {CONTROLS}",
             )
             for rate in ("1e-4", "3e-4", "1e-3")
         ),
