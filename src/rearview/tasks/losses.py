@@ -33,7 +33,7 @@ class Huber:
 
     def __post_init__(self) -> None:
         if not self.delta > 0:
-            raise SettingsError(f"delta is {self.delta}; the error from which huber is a straight line is above 0.")
+            raise SettingsError(f"delta is {self.delta:g}; the error from which huber is a straight line is above 0.")
 
 
 @dataclass(frozen=True, slots=True)
