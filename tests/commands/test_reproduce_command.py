@@ -41,6 +41,13 @@ def test_a_part_that_does_not_exist_is_refused(options, sentence, swept, capsys,
     assert swept == []
 
 
+@pytest.mark.parametrize("flag", ["--dataset", "--horizon", "--attention", "--model"])
+def test_an_empty_value_is_refused_instead_of_running_everything(flag, swept, capsys):
+    assert main(["reproduce", "rbca", flag, "", "--device", "cpu"]) == 2
+    assert f"{flag} " in capsys.readouterr().err
+    assert swept == []
+
+
 def test_several_values_of_a_part_are_all_run(swept, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     options = "--table S5 --dataset etth2,ETTh1 --horizon 96,336 --attention rbca --model patchtst"

@@ -151,10 +151,10 @@ def reproduce(
     /,
     *,
     table: str | None = None,
-    dataset: str = "",
-    horizon: Annotated[str, Parameter(name=HORIZON)] = "",
-    model: str = "",
-    attention: str = "",
+    dataset: str | None = None,
+    horizon: Annotated[str | None, Parameter(name=HORIZON)] = None,
+    model: str | None = None,
+    attention: str | None = None,
     protocol: str | None = None,
     compare: bool = False,
     options: Runs = None,
@@ -205,15 +205,21 @@ def reproduce(
             options,
             out=out or Path("results"),
             full=full,
-            arms=words(attention),
+            arms=words(attention or ""),
             changes=changes,
             only_show=compare,
             command=command_line(),
         )
     from rearview.commands.reproduce.command import Selection, reproduce_command
 
-    horizons = whole_numbers(horizon, "--horizon") if horizon else ()
-    selection = Selection(paper, table, words(dataset), horizons, words(attention), words(model))
+    selection = Selection(
+        paper,
+        table,
+        datasets=() if dataset is None else names(dataset, "--dataset"),
+        horizons=() if horizon is None else whole_numbers(horizon, "--horizon"),
+        attentions=() if attention is None else names(attention, "--attention"),
+        models=() if model is None else names(model, "--model"),
+    )
     return reproduce_command(selection, options, protocol=protocol, training=changes, only_compare=compare, tune=tune)
 
 
