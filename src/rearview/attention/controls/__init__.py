@@ -1,1 +1,1 @@
-"""Controls: layers in the place of attention that compare no tokens, to see whether attention earns its place."""
+"""Controls: layers in the place of attention, blind to what tokens hold, to see whether attention earns its place."""

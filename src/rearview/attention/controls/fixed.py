@@ -5,7 +5,9 @@
     o_t = sum_j softplus(C_tj) v_j / sum_j softplus(C_tj)             kind softplus
 
 Symbols: A, B, C [head, token, token], the same for every window and group; A and B start at the mean of all tokens,
-B = 0 and A = 1 / tokens. What softmax attention does better is due to weights that follow the data.
+B = 0 and A = 1 / tokens. What softmax attention does better is due to weights that follow the data, or to the pace at
+which B learns: its numbers move by the learning rate, so that in a short training the softmax kind stays near the mean.
+`positional` has weights of the same form that learn at the pace of attention.
 
 The softmax kind is the default, as it differs from softmax attention in nothing else: rows are positive and add up to
 1, and mask, bias, gate and causal places act on scores. It is the random form of the Synthesizer (Tay et al., 2021),

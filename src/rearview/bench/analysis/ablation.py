@@ -1,4 +1,4 @@
-"""Does attention earn its place: mechanisms held against controls that compare no tokens, seed by seed.
+"""Does attention earn its place: mechanisms held against controls blind to what tokens hold, seed by seed.
 
 For a network on a data set the yardstick is the control with the least loss on validation, so that test rows choose
 nothing. Every other arm is compared with it: the difference of the test errors in percent, once for each seed that both

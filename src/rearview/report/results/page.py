@@ -119,7 +119,7 @@ class ResultsSummary(Summary):
 
     @property
     def controls(self) -> Table:
-        """Attention against layers that compare no tokens; empty where no run has one."""
+        """Attention against layers that do not look at what tokens hold; empty where no run has one."""
         return tables.control_table(find_ablations(self.boards))
 
     @property
