@@ -59,6 +59,7 @@ def main() -> None:
         "--wall", type=float, default=math.inf, help="seconds of this call in all, within which it ends"
     )
     parser.add_argument("--finish", action="store_true", help="let the rates fall so that this call is the last")
+    parser.add_argument("--every", type=float, default=math.inf, help="seconds of training after which it is saved")
     parser.add_argument("--attention", default="softmax")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", default="", dest="settings")
@@ -89,13 +90,22 @@ def main() -> None:
     trainer = Trainer.load(options.out, plan) if before else Trainer(plan)
     trainer.set_up()
     end = min(time.monotonic() + options.seconds, started + options.wall - SAVING)
+
+    def run(seconds: float) -> None:
+        while seconds > 0 and trainer.step_count < trainer.plan.updates:
+            begun = time.monotonic()
+            trainer.run(min(seconds, options.every))
+            trainer.save(options.out, half=options.half)
+            print(f"{trainer.step_count} updates, {trainer.seconds:.0f} s", *trainer.curve[-1:], flush=True)
+            seconds -= time.monotonic() - begun
+
     if options.finish:
         trainer.run(end - time.monotonic(), most=trainer.step_count + PACED)
         for _ in range(PLANNED):
             left = end - time.monotonic()
             trainer.finish_within(RESERVE * left)
-            trainer.run(left / 2)
-    trainer.run(end - time.monotonic())
+            run(left / 2)
+    run(end - time.monotonic())
     trainer.save(options.out, half=options.half)
     print(f"{trainer.step_count} of {trainer.plan.updates} updates, {trainer.seconds:.0f} s", *trainer.curve[-1:])
     if trainer.step_count >= trainer.plan.updates:
