@@ -117,6 +117,18 @@ def test_days_off_have_a_course_of_their_own() -> None:
     assert weekly.median() < 0.5 * daily.median()
 
 
+def test_what_a_season_opens_is_zero_for_a_part_of_each_period() -> None:
+    periods = torch.full((500, 1), 24.0)
+    periods[:50] = 0
+    weather = draw(500, 24 * 9).noise()
+    power = seasons.open_by_season(draw(500, 24 * 9), periods, weather)
+    assert torch.equal(power[:50], weather[:50])
+    closed = (power[50:] == 0).view(450, 9, 24)
+    assert torch.equal(closed[:, 1:], closed[:, :-1])
+    assert (power[50:] >= 0).all()
+    assert ((closed.float().mean((1, 2)) > 0.1) & (closed.float().mean((1, 2)) < 0.9)).float().mean() > 0.9
+
+
 def test_pulses_rise_at_once_and_fade() -> None:
     steps = processes.make_pulses(draw(500)).diff(dim=1)
     assert (steps.amax(1) > -2 * steps.amin(1)).float().mean() > 0.8

@@ -116,6 +116,18 @@ def make_work_week(draw: Draw, day: Tensor) -> Tensor:
     return standardise(torch.where(off, other, worked)) * (day > 0)
 
 
+def open_by_season(draw: Draw, period: Tensor, x: Tensor) -> Tensor:
+    """Nothing in one part of each period, in the other a course of which x lets through none, some or all.
+
+    Solar power between nights and clouds, a shop between closing hours and quiet days; x itself where no period is.
+    """
+    phase = draw.time / period.clamp(min=2) + draw.uniform()
+    arch = torch.cos(2 * math.pi * phase)
+    course = torch.relu(torch.where(draw.chance(0.5), arch, make_shape(draw, phase, period)) - draw.uniform(-0.6, 0.6))
+    share = torch.sigmoid(draw.uniform(0.5, 4) * (standardise(x) + draw.normal()))
+    return torch.where(period > 0, course ** draw.uniform(0.4, 1.2) * share, x)
+
+
 def _harmonics(draw: Draw, phase: Tensor, period: Tensor) -> Tensor:
     orders = torch.arange(1, HARMONICS + 1, device=draw.device)[None]
     amplitude = draw.normal(HARMONICS) / orders ** draw.uniform(0, 2.5)

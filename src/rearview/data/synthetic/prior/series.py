@@ -10,7 +10,7 @@ from rearview.core.errors import SettingsError
 from rearview.data.synthetic.prior import events, processes, records
 from rearview.data.synthetic.prior.draws import Draw, standardise
 from rearview.data.synthetic.prior.noise import make_noise
-from rearview.data.synthetic.prior.seasons import draw_periods, make_season, make_week, make_work_week
+from rearview.data.synthetic.prior.seasons import draw_periods, make_season, make_week, make_work_week, open_by_season
 from rearview.data.synthetic.prior.trends import make_trend
 
 COARSER = (2, 3, 4, 7)
@@ -42,7 +42,7 @@ def draw(count: int, length: int, generator: torch.Generator, *, coarser: int = 
 
 
 def mix(draw: Draw) -> Tensor:
-    """The process behind each series: additive, or seasons in proportion to the level."""
+    """The process behind each series: additive, seasons in proportion to the level, or open for a part of each one."""
     periods = draw_periods(draw)
     season, level = (torch.zeros(draw.count, draw.length, device=draw.device) for _ in range(2))
     add_part(season, draw, 0.65, (0.2, 3), make_season, periods.short)
@@ -65,7 +65,11 @@ def mix(draw: Draw) -> Tensor:
     noise = draw.log_uniform(0.01, 1) * make_noise(draw, standardise(season))
     ratio = draw.uniform(0.1, 0.35)
     in_proportion = (level + 5).clamp(min=0.1) * (1 + ratio * season + 0.5 * ratio * noise)
-    return torch.where(draw.chance(0.3), in_proportion, level + season + noise)
+    mixed = torch.where(draw.chance(0.3), in_proportion, level + season + noise)
+    [rows] = draw.split(0.06)
+    if len(rows):
+        mixed[rows] = open_by_season(draw.part(rows), periods.short[rows], level[rows] + noise[rows])
+    return mixed
 
 
 def add_part(
