@@ -266,7 +266,9 @@ class Network(Model):
         if views:
             later = [(values[..., length:], seen[..., length:]) for values, seen in views]
             unknown = torch.zeros_like(later[0][0])
-            empty = empty + grain.tokens((unknown, unknown.bool()), *later)
+            nothing = unknown[:1, :1, : grain.patch]
+            blank = grain.tokens(*[(nothing, nothing.bool())] * (1 + len(views)))
+            empty = empty + grain.tokens((unknown, unknown.bool()), *later) - blank
         if mask is not None:
             # A channel without a value has no tokens ahead either: others must not read what is not there.
             mask = torch.cat([mask, mask[..., -1:].expand(*mask.shape[:2], ahead)], 2)
