@@ -131,7 +131,7 @@ def test_cautions_of_pairs_stand_apart_from_refusals(capsys: pytest.CaptureFixtu
 def test_adapters_are_listed_and_described(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "adapters"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in listed] == adapters.names() == ["channel_heads", "decorrelate", "lift"]
+    assert [line.split()[0] for line in listed] == adapters.names() == ["channel_heads", "decorrelate", "lagts", "lift"]
     for name, line in zip(adapters.names(), listed, strict=True):
         assert line.endswith(f"  {adapters.summary(name)}")
         assert main(["describe", name]) == 0

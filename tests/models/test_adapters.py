@@ -16,6 +16,7 @@ from rearview.attention.mica import Layer as Mica
 from rearview.core.errors import SettingsError
 from rearview.models import adapters
 from rearview.models.adapters import lift
+from rearview.models.adapters.lagts import correlate
 from rearview.models.adapters.lift import ComplexLinear, find_leaders, shift
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -34,7 +35,7 @@ def series(windows: int = 23, seed: int = 7) -> Tensor:
 
 
 def test_every_adapter_of_the_folder_is_listed():
-    assert {"channel_heads", "decorrelate", "lift"} <= set(NAMES)
+    assert {"channel_heads", "decorrelate", "lagts", "lift"} <= set(NAMES)
     assert all(len(adapters.summary(name).split()) > 5 for name in NAMES)
 
 
@@ -203,24 +204,67 @@ def followed(windows: int, seed: int) -> tuple[Tensor, Tensor]:
     return torch.stack([noise[:, 5:], noise[:, :-5]], dim=1).split([LOOKBACK, STEPS], dim=-1)
 
 
-def test_lift_starts_as_the_network_itself_and_learns_from_the_leader():
-    past, future = followed(windows=151, seed=7)
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("adapter", [{"name": "lift", "leaders": 1, "states": 2}, {"name": "lagts", "lags": 7}])
+def test_adapters_of_leaders_start_as_the_network_itself_and_learn_from_the_leader(adapter, sign):
+    flip = torch.tensor([[1.0], [sign]])
+    past, future = (flip * part for part in followed(windows=151, seed=7))
     plain = models.create("seasonal_naive", channels=2, lookback=LOOKBACK, steps=STEPS)
     torch.manual_seed(5)
-    model = adapters.wrap(plain, "seasonal_naive", [{"name": "lift", "leaders": 1, "states": 2}])
+    model = adapters.wrap(plain, "seasonal_naive", [adapter])
     assert_close(model(past), plain(past), rtol=1e-4, atol=1e-4)
     optimiser = torch.optim.Adam(model.parameters(), lr=2e-2)
     for _ in range(100):
-        loss = (model(past) - future).square().mean()
+        loss = (model(past) - future).square().mean() + (model.penalty() or 0)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-    past, future = followed(windows=101, seed=11)
+    past, future = (flip * part for part in followed(windows=101, seed=11))
     errors = (model(past) - future).detach().square().mean(0)
     # Noise has a variance of 1 and no future of its own; five steps of the second channel have happened in the first.
     assert errors[1, :5].mean() < 0.5
     assert errors[0].mean() > 0.9
     assert errors[1, 5:].mean() > 0.9
+
+
+def test_lagged_correlations_are_those_of_the_formula():
+    windows = series()[..., :LOOKBACK]
+    z = (windows - windows.mean(-1, keepdim=True)) / windows.std(-1, correction=0, keepdim=True)
+    found = correlate(z, 4)
+    for led, leader, lag in [(0, 0, 1), (1, 0, 3), (0, 1, 3), (2, 1, 4)]:
+        expected = (z[:, led, lag:] * z[:, leader, : LOOKBACK - lag]).sum(-1) / LOOKBACK
+        assert_close(found[:, led, leader, lag - 1], expected, **TIGHT)
+
+
+def test_lagts_is_guided_to_the_lagged_correlations():
+    past, _ = followed(windows=151, seed=7)
+    model = models.create(
+        "seasonal_naive", channels=2, lookback=LOOKBACK, steps=STEPS, adapters=[{"name": "lagts", "lags": 7}]
+    ).train()
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(60):
+        model(past)
+        loss = model.penalty()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    past, _ = followed(windows=101, seed=11)
+    estimated = model.eval().estimate(past).mean(0)
+    assert estimated[1, 0].argmax() == 4  # channel 0 leads channel 1 by 5 steps
+    assert estimated[1, 0, 4] > 0.7
+    assert estimated[0, 1].abs().max() < 0.2
+    model(past)
+    assert model.penalty() is None  # not in evaluation
+
+
+@pytest.mark.parametrize("guidance", [0.0, 0.5])
+def test_the_guidance_of_lagts_is_added_to_the_penalty_of_its_network(guidance):
+    past = past_for(small("patchtst"))
+    inner = small("patchtst")
+    inner.penalty = lambda: torch.tensor(3.0)
+    around = adapters.wrap(inner, "patchtst", [{"name": "lagts", "guidance": guidance}]).double().train()
+    around(past)
+    assert (around.penalty() > 3) == (guidance > 0)
 
 
 def test_lifts_complex_map_multiplies_complex_numbers():
@@ -261,6 +305,9 @@ def test_components_are_turned_back_as_exactly_under_autocast() -> None:
         ({"adapters": ["decorrelate"], "channels": 1}, "there is 1 channel alone"),
         ({"adapters": ["channel_heads"], "channels": 1}, "there is 1 channel alone"),
         ({"adapters": ["lift"], "channels": 1}, "there is 1 channel alone"),
+        ({"adapters": [{"name": "lagts", "lags": 0}]}, "lags is 0"),
+        ({"adapters": [{"name": "lagts", "guidance": -1.0}]}, "guidance is -1.0"),
+        ({"adapters": ["lagts"], "channels": 1}, "lagts looks for channels that lead others"),
         ({"adapters": ["lift"], "lookback": 2}, "a look-back of 2 has none"),
         ({"adapters": ["lift"], "asks": "window", "steps": None}, "lift refines forecasts, and window"),
         ({"adapters": ["decorrelate"], "asks": "classes", "classes": 3, "steps": None}, "classes are none"),

@@ -16,7 +16,7 @@ affine out; network and refinement are trained together. The steps asked for are
 window, so ask for a point forecast.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -26,11 +26,9 @@ from torch.nn import functional
 
 from rearview.attention.prime.features import standardise
 from rearview.core.errors import SettingsError
-from rearview.embed import Normalise
-from rearview.models.adapters.contract import AdapterBase, refuse_one_channel
-from rearview.models.contract import Marks, Model, Past, Real, Steps
+from rearview.models.adapters._leaders import LeaderAdapter
+from rearview.models.contract import Model, Past, Steps
 
-_EPS = 1e-8
 _CELLS_AT_ONCE = 2**24
 """Correlations held at a time: all pairs at all lags would not fit for hundreds of channels."""
 
@@ -46,48 +44,27 @@ class Settings:
     temperature: float = 1.0
     """The number that correlations are divided by before they are weighed; learned from there on."""
 
+    def __post_init__(self) -> None:
+        if self.leaders < 1 or self.states < 1:
+            raise SettingsError(f"leaders is {self.leaders} and states is {self.states}; both must be at least 1.")
+        if self.temperature <= 0:
+            raise SettingsError(f"temperature is {self.temperature}; it must be above 0.")
 
-class Adapter(AdapterBase):
+
+class Adapter(LeaderAdapter):
     """A network whose forecasts are refined by leading channels."""
 
     def __init__(self, network: Model, settings: Settings, within: str) -> None:
-        claims = replace(
-            network.claims, mixes_channels=True, equivariant_to_channels=False, reconstructs=False, classifies=False
-        )
-        super().__init__(network, claims)
+        super().__init__(network, "lift")
         shape = network.shape
-        refuse_one_channel(network, "lift", "looks for channels that lead others")
-        if shape.asks != "steps":
-            raise SettingsError(f"lift refines forecasts, and {shape.asks} are asked for; leave it out.")
-        if shape.lookback < 3:
-            raise SettingsError(f"lift compares a lag with its neighbours; a look-back of {shape.lookback} has none.")
-        if settings.leaders < 1 or settings.states < 1:
-            raise SettingsError(
-                f"leaders is {settings.leaders} and states is {settings.states}; both must be at least 1."
-            )
-        if settings.temperature <= 0:
-            raise SettingsError(f"temperature is {settings.temperature}; it must be above 0.")
         self.leaders = min(settings.leaders, shape.channels)
-        self.normalise = Normalise("revin", eps=_EPS)
         self.temperature = nn.Parameter(torch.full((), settings.temperature))
         self.filters = Filters(self.leaders, settings.states, shape.channels, shape.lookback, shape.steps // 2 + 1)
         self.mix = ComplexLinear(3 * (shape.steps // 2 + 1), shape.steps // 2 + 1)
 
-    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
-        given = self.network(past, past_marks, future_marks, mask=mask)
-        if given.shape[1] != past.shape[1]:
-            raise SettingsError(
-                f"lift refines forecasts of all {past.shape[1]} channels by one another, but the network forecasts "
-                f"{given.shape[1]}; let it forecast all of them."
-            )
-        if mask is not None:
-            past = past.masked_fill(~mask[:, None], 0)
-        mean, std = self.normalise.statistics(past, mask)
-        if mask is not None:
-            past = torch.where(mask[:, None], past, mean)  # padding at the mean correlates with nothing
-        z, ahead = (past - mean) / std, (given.to(past.dtype) - mean) / std
+    def refine(self, z: Past, ahead: Steps) -> Steps:
         with torch.no_grad():
-            leaders = find_leaders(past, self.leaders)
+            leaders = find_leaders(z, self.leaders)
             moved = torch.fft.rfft(shift(z, ahead, leaders))
         evidence = functional.pad(leaders.correlations.abs(), (1, 0), value=1.0)
         evidence = (evidence / self.temperature).softmax(-1)[..., 1:]
@@ -96,8 +73,7 @@ class Adapter(AdapterBase):
         filtered = moved * up
         differences = (filtered - spectrum.unsqueeze(2)) * apart
         parts = [filtered.sum(2), differences.sum(2), spectrum * own.squeeze(2)]
-        refinement = torch.fft.irfft(self.mix(torch.cat(parts, dim=-1)), n=ahead.shape[-1])
-        return (ahead + refinement) * std + mean
+        return torch.fft.irfft(self.mix(torch.cat(parts, dim=-1)), n=ahead.shape[-1])
 
 
 class Filters(nn.Module):
