@@ -29,7 +29,7 @@ IMPOSSIBLE = {
     "sizes that don't go together": replace(PATCHTST, settings={"width": 8, "heads": 3}),
     "one of several candidates": replace(PATCHTST, candidates=({"network.heads": 2}, {"network.heads": 3})),
     "an edge of a graph, which is a value": Cell("Small", "gat", {"name": "gat", "edges": [[0, 9]]}, LOOKBACK, HORIZON),
-    "an adapter": replace(PATCHTST, settings={"adapters": [{"name": "lift", "leaders": 0}]}),
+    "an adapter": replace(PATCHTST, attention={"name": "mica"}, settings={"adapters": ["decorrelate"]}),
 }
 
 

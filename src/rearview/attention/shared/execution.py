@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
+from torch.nn.modules import module as any_module
 from torch.utils.checkpoint import checkpoint
 
 AUTOCAST = ("cpu", "cuda", "mps", "xpu")
@@ -54,5 +54,11 @@ def block_spans(count: int, each: int, device: torch.device) -> list[tuple[int, 
 
 def has_hooks(module: nn.Module) -> bool:
     """Whether a hook waits for this module's call, or for any module's; such a module must be called by itself."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(hooks) or bool(_has_any_global_hook())
+    own = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    of_all = (
+        any_module._global_forward_hooks,
+        any_module._global_forward_pre_hooks,
+        any_module._global_backward_hooks,
+        any_module._global_backward_pre_hooks,
+    )
+    return any(own) or any(of_all)

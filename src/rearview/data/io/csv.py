@@ -455,10 +455,13 @@ def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> tuple[Frame
     import polars as pl
 
     surplus: tuple[tuple[int, int], ...] = ()
+    source = dialect.path if dialect.content is None else dialect.content
+    if isinstance(source, Path) and any(sign in str(source) for sign in "*?["):
+        source = source.read_bytes()  # polars before 2 takes such a name for a pattern, whatever `glob` says
 
     def read(numbers: Collection[str], *, cut: bool = False) -> pl.DataFrame:
         return pl.read_csv(
-            dialect.path if dialect.content is None else dialect.content,
+            source,
             has_header=bool(dialect.header),
             skip_rows_after_header=max(0, dialect.header - 1),
             new_columns=list(dialect.names),
@@ -485,7 +488,7 @@ def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> tuple[Frame
         frame = read(() if dialect.decimal_comma else numeric)
     except pl.exceptions.NoDataError as error:
         raise InputError(f"{dialect.path} has a header but no rows.") from error
-    except pl.exceptions.SchemaError as error:
+    except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError) as error:
         # Libraries differ on where a header with a stray mark ends.
         raise InputError(
             f"{dialect.path}: the header can't be read as names; look for a quotation mark or a line end in it."

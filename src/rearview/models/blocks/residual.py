@@ -22,7 +22,7 @@ def widen(x: Tensor, layer: nn.Module, activation: nn.Module, drop: Dropout) -> 
     function: Literal["relu", "gelu", "gelu_tanh"] = "relu"
     if isinstance(activation, nn.GELU):
         function = "gelu_tanh" if activation.approximate == "tanh" else "gelu"
-    known = isinstance(activation, nn.ReLU | nn.GELU)
+    known = isinstance(activation, (nn.ReLU, nn.GELU))  # torch before 2.7 can't compile a union
     if not known or not kernels.run(x) or not _replaceable(drop, activation):
         return drop(activation(layer(x)))
     from rearview.models.kernels.branch import activate
