@@ -105,6 +105,16 @@ def test_padding_never_moves_an_adapters_forecast(adapter, garbage):
     assert_close(model(past, mask=whole), model(past), **TIGHT)
 
 
+@pytest.mark.parametrize("adapter", NAMES)
+def test_an_empty_batch_goes_through_an_adapter(adapter):
+    model = small("patchtst", adapters=[adapter]).train()
+    past = past_for(model, batch=0).requires_grad_()
+    out = model(past)
+    assert out.shape == (0, CHANNELS, STEPS)
+    out.sum().backward()
+    assert past.grad is not None
+
+
 def test_weights_penalty_and_preparation_are_handed_on():
     model = small("patchtst", adapters=["lift"], attention="prime")
     past = past_for(model)

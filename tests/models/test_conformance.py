@@ -120,6 +120,29 @@ def test_windows_of_a_batch_do_not_see_one_another(name: str) -> None:
 
 @every
 @pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("asks", ["steps", "window", "classes"])
+def test_an_empty_batch_is_taken(name: str, asks: str, training: bool) -> None:
+    claims = models.claims(name)
+    if not {"steps": True, "window": claims.reconstructs, "classes": claims.classifies}[asks]:
+        return
+    wanted = {"steps": (CHANNELS, STEPS), "window": (CHANNELS, LOOKBACK), "classes": (MARKS,)}[asks]
+    model = small(
+        name, asks=asks, steps=STEPS if asks == "steps" else None, classes=MARKS if asks == "classes" else 0
+    ).train(training)
+    past = past_for(model, batch=0).requires_grad_()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    out = model(past)
+    assert out.shape == (0, *wanted)
+    out.sum().backward()
+    assert past.grad is not None
+    assert all(part.grad is None or not part.grad.any() for part in model.parameters())
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items() if "tracked" not in key)
+    for weights in model.weights(past):
+        assert all(part.shape[0] == 0 for part in (weights.values() if isinstance(weights, dict) else [weights]))
+
+
+@every
+@pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("garbage", [1e6, float("nan")])
 def test_padding_never_moves_the_output(name: str, training: bool, garbage: float) -> None:
     model = small(name).train(training)
