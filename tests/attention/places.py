@@ -3,7 +3,7 @@
 Every axis has its own prime, so that no transposed axis can pass.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,11 +31,13 @@ SITE = Site(
 EXACT = 1e-11  # float64, a few thousand operations on numbers near 1
 
 
-def place(name: str, dtype: torch.dtype = torch.float64, seed: int = 17, **changes: Any) -> Attention:
+def place(
+    name: str, dtype: torch.dtype = torch.float64, seed: int = 17, settings: Mapping[str, Any] = {}, **changes: Any
+) -> Attention:
     """A layer in evaluation mode whose every parameter has left its initial value, so that none hides at zero."""
     torch.manual_seed(seed)
     site = replace(SITE, **changes)
-    layer = attention.create(name, site)
+    layer = attention.create(name, site, **settings)
     channels = site.groups if site.time_ordered else site.tokens
     layer.prepare(torch.randn(19, channels, LOOKBACK))
     with torch.no_grad():

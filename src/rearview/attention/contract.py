@@ -26,6 +26,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from rearview.attention.shared.execution import map_wide
 from rearview.attention.shared.rotary import Leading
 from rearview.attention.site import Carry, Heads, Mask, Mixture, Site, Tokens, Weights
 from rearview.core.errors import SettingsError
@@ -216,7 +217,10 @@ class Projected(Attention):
 
     @abstractmethod
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
-        """The mixed values, and what the next layer needs (None without `inputs.carry`)."""
+        """The mixed values, and what the next layer needs (None without `inputs.carry`).
+
+        Of tokens in float16 the values may be in float32, and are narrowed after the output map.
+        """
 
     @abstractmethod
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Weights:
@@ -241,7 +245,7 @@ class Projected(Attention):
         return self.heads(x)[2]
 
     def project(self, heads: Heads) -> Tokens:
-        return self.out(heads.transpose(2, 3).flatten(3))
+        return map_wide(self.out, heads.transpose(2, 3).flatten(3))
 
     def _admit(self, inputs: Inputs) -> Inputs:
         """With -inf in the bias on keys of a later time, where times are what orders the tokens."""

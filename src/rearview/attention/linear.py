@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from rearview.attention.contract import Claims, Heads, Inputs, Mixture, Projected, Site, zero_padding
+from rearview.attention.shared.execution import in_float32, through_float32
 from rearview.core.errors import SettingsError
 from rearview.core.settings import check_least
 
@@ -83,11 +84,13 @@ class Layer(Projected):
         self.settings = settings
         self.claims = Claims(causal=site.causal, linear_in_tokens=True, takes_bias=False)
 
+    @in_float32
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         q, k = self._features(q, k, inputs)
         top, bottom = attend_chunks(q, k, v) if self.site.causal else attend_all(q, k, v)
         return top / (bottom + self.settings.eps), inputs.carry
 
+    @through_float32
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         q, k = self._features(q, k, inputs)
         w = q @ k.transpose(-1, -2)
