@@ -118,6 +118,15 @@ def group_claims_are_true(name: str) -> None:
 
 
 @check
+def token_claims_are_true(name: str) -> None:
+    for layer in both(name):
+        x = tokens_for(layer)
+        order = torch.randperm(TOKENS, generator=torch.Generator().manual_seed(53))
+        moved = (layer(x[:, :, order]) - layer(x)[:, :, order]).abs().max()
+        assert bool(moved <= EXACT) == layer.claims.equivariant_to_tokens
+
+
+@check
 def time_order_claim_is_true(name: str) -> None:
     if place(name).claims.needs_time_order:
         with pytest.raises(SettingsError, match=name) as refusal:

@@ -11,7 +11,7 @@ NAMES = attention.names()
 def test_the_suite_met_every_mechanism() -> None:
     assert {"caps", "mica", "prime", "rbca", "softmax", "toa"} <= set(NAMES)
     assert len(NAMES) >= 11
-    assert len(CHECKS) == 25
+    assert len(CHECKS) == 26
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -1,6 +1,7 @@
 """Every network on the shelf keeps every promise of the contract, and the suite says how many it met."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
@@ -95,6 +96,47 @@ def test_channels_permuted_in_are_permuted_out_where_claimed(name: str) -> None:
     past, order = past_for(model), torch.tensor([2, 0, 1])
     moved = (model(past[:, order]) - model(past)[:, order]).abs().max()
     assert bool(moved < TOLERANCE * 1000) == model.claims.equivariant_to_channels
+
+
+def moved_by_an_order_of_channels(model: models.Model) -> bool:
+    past, order = past_for(model), torch.tensor([2, 0, 1])
+    return bool((model(past[:, order]) - model(past)[:, order]).abs().max() > TOLERANCE * 1000)
+
+
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
+@pytest.mark.parametrize("mechanism", attention.names())
+@pytest.mark.parametrize("name", [name for name in ATTENTIVE if models.claims(name).equivariant_to_channels])
+def test_a_networks_claim_to_take_channels_alike_goes_by_its_attention(name: str, mechanism: str) -> None:
+    try:
+        model = small(name, attention=mechanism)
+    except SettingsError:
+        return
+    assert moved_by_an_order_of_channels(model) == (not model.claims.equivariant_to_channels)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "alike"),
+    [
+        ("itransformer", {"attention": "softmax"}, True),
+        ("itransformer", {"attention": {"name": "softmax", "places": True}}, False),
+        ("itransformer", {"attention": "toa"}, False),
+        ("itransformer", {"attention": "linear"}, True),
+        ("patchtst", {"attention": "fixed"}, True),
+        ("patchtst", {"attention": "mica"}, True),
+        ("patchtst", {"attention": {"name": "mica", "gate": "channelwise"}}, False),
+        ("patchtst", {"affine": True}, False),
+        ("prime_net", {}, True),
+        ("gat", {}, True),
+        ("gat", {"primed": True}, False),
+        ("gat", {"edges": [(0, 1)]}, False),
+        ("gat", {"edges": [(0, 1)], "attention": "softmax"}, False),
+    ],
+)
+def test_channels_are_alike_where_nothing_belongs_to_one_of_them(name: str, given: dict[str, Any], alike: bool) -> None:
+    model = small(name, **given)
+    assert model.claims.equivariant_to_channels == alike
+    assert moved_by_an_order_of_channels(model) == (not alike)
+    assert models.claims(name).equivariant_to_channels
 
 
 @every

@@ -53,6 +53,9 @@ class Claims:
     """Cost grows linearly with the number of tokens."""
     equivariant_to_groups: bool = True
     """Permuting groups permutes the output."""
+    tokens_alike: bool = True
+    """No parameter belongs to the place of a token or to a pair of places: but for their order, contents alone tell
+    tokens apart."""
     carries_scores: bool = False
     """Takes part in residual attention scores through `carry`."""
     reads_windows: bool = False
@@ -67,6 +70,12 @@ class Claims:
     """The setting without which training in a network with batch norm tends to end at a mean."""
     reduces_to_softmax_at: str | None = None
     """The setting at which the layer is softmax attention."""
+
+    @property
+    def equivariant_to_tokens(self) -> bool:
+        """Permuting tokens permutes the output, and windows with them where those are read."""
+        ordered = self.needs_time_order or (self.causal and self.mixes_tokens)
+        return self.tokens_alike and not ordered
 
 
 class Inputs(NamedTuple):

@@ -111,7 +111,7 @@ class Layer(Projected):
         self.gather = nn.Parameter(torch.empty(factor).normal_(std=FACTOR_SCALE))
         self.query_gate = nn.Linear(site.width, self.widths[0])
         self.rank_gate = nn.Linear(site.width, 3 * site.heads * settings.rank)
-        self.claims = Claims(causal=site.causal, hides_pairs=False)
+        self.claims = Claims(causal=site.causal, hides_pairs=False, tokens_alike=False)
 
     def heads(self, x: Tokens) -> tuple[Tensor, Tensor, Tensor]:
         q, k, v = super().heads(x)

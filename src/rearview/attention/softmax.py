@@ -75,6 +75,7 @@ class Layer(Projected):
             needs_time_order=settings.rotary,
             carries_scores=True,
             takes_gate=True,
+            tokens_alike=not settings.places,
             reduces_to_softmax_at=", ".join(plain) or "always",
         )
 

@@ -12,7 +12,7 @@ channels, unless a model has a setting that says which ones are.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from rearview.attention import Spec
 from rearview.attention.contract import Attention, Weights
 from rearview.core.errors import SettingsError
+from rearview.embed import Normalise
 
 Past = Float[Tensor, "batch channel time"]
 Marks = Float[Tensor, "batch mark _"] | None
@@ -99,7 +100,8 @@ class ModelClaims:
     scale_free: bool = True
     """Affine in, affine out: a * x + b gives a * yhat + b."""
     equivariant_to_channels: bool = True
-    """Permuting the channels permutes the forecast: no parameter belongs to one channel."""
+    """Permuting the channels permutes the forecast: no parameter belongs to one channel. A network makes this claim
+    for attention that tells channels apart by their contents alone; built with another, it takes it back."""
     reconstructs: bool = False
     """Can be asked for the window itself."""
     classifies: bool = False
@@ -162,6 +164,20 @@ def layer_weights(network: nn.Module, *arguments: object, **named: object) -> li
         for hook in hooks:
             hook.remove()
     return weights
+
+
+def claims_as_built(network: "Model") -> ModelClaims:
+    """The claims of a network without those that its attention, or scales of single channels, make untrue."""
+    layers = (part for part in network.modules() if isinstance(part, Attention))
+    told_apart = any(not _takes_channels_alike(layer) for layer in layers)
+    scaled = any(isinstance(part, Normalise) and part.weight is not None for part in network.modules())
+    return replace(network.claims, equivariant_to_channels=False) if told_apart or scaled else network.claims
+
+
+def _takes_channels_alike(layer: Attention) -> bool:
+    """Whether permuted channels come out permuted: they are groups of tokens in time, or tokens without an order."""
+    claims = layer.claims
+    return claims.equivariant_to_groups if layer.site.time_ordered else claims.equivariant_to_tokens
 
 
 class Model(nn.Module, ABC):

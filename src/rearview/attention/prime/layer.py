@@ -197,6 +197,7 @@ class Layer(Projected):
             needs_time_order=self.decay is not None,
             reads_windows=settings.per_window,
             takes_gate=self.edges is None,
+            tokens_alike=settings.per_window and not settings.free and settings.primer == "dense",
             reduces_to_softmax_at="primer='sparse', sparsity=1.0",
         )
 

@@ -163,6 +163,7 @@ class Layer(Projected):
             carries_scores=settings.carry_scores,
             takes_gate=True,
             hides_pairs=False,
+            tokens_alike=False,
             batch_norm_needs=None if settings.kind == "softmax" or settings.score_norm != "none" else 'score_norm="l2"',
             reduces_to_softmax_at="kind softmax, M1 = M2 = 0",
         )
