@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from caps_parts import BATCH, GROUPS, HEADS, SETTINGS, head, layer_of, ones, signals, tokens_of
-from places import EXACT, cost
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -15,6 +14,7 @@ from rearview import attention
 from rearview.attention import Site, caps
 from rearview.attention.caps.paths import EPS, PATHS, Signals, average_gates, released_path, score_path, stable_path
 from rearview.attention.caps.recurrence import mix_chunks, scan_states, score_pairs
+from rearview.testing.places import EXACT, cost
 
 LONGEST = 100_000
 EVERY = [{**each, "rotation": "none"} if each.get("numerics") == "released" else each for each in SETTINGS]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from places import place, tokens_for
 from torch import Tensor
 
 from rearview import attention
 from rearview.attention.contract import Attention
 from rearview.core.errors import SettingsError
+from rearview.testing.places import place, tokens_for
 
 NAMES = attention.names()
 HALF = torch.finfo(torch.float16)
@@ -31,7 +31,7 @@ def drawn(name: str, settings: dict[str, Any]) -> Iterator[Attention]:
     """The layer in float16 in each place that it takes."""
     for causal in (False, True):
         try:
-            layer = place(name, settings=settings, causal=causal)
+            layer = place({"name": name, **settings}, causal=causal)
         except SettingsError:
             continue
         yield layer.half()

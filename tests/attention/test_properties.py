@@ -14,12 +14,12 @@ import hypothesis
 import pytest
 import torch
 from hypothesis import strategies
-from places import operated
 from torch import Tensor
 
 from rearview import attention
 from rearview.attention.contract import Attention, Site
 from rearview.core.errors import SettingsError
+from rearview.testing.places import operated
 
 NAMES = attention.names()
 LOOKBACK = 13
