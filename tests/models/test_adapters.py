@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load, save
-from small_models import BATCH, CHANNELS, LOOKBACK, STEPS, past_for, small
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -17,6 +16,7 @@ from rearview.core.errors import SettingsError
 from rearview.models import adapters
 from rearview.models.adapters import lift
 from rearview.models.adapters.lift import ComplexLinear, find_leaders, shift
+from rearview.testing.small_models import BATCH, CHANNELS, LOOKBACK, STEPS, past_for, small
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TIGHT = {"rtol": 1e-9, "atol": 1e-9}

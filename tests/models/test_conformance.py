@@ -5,8 +5,15 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load, save
-from small_models import (
+from torch import Tensor
+from torch.testing import assert_close
+
+from rearview import attention, models
+from rearview.core.errors import SettingsError
+from rearview.embed import Variates
+from rearview.testing import MODEL_PROMISES
+from rearview.testing.model_promises import channel_mixing_claim_is_true, moved_by_an_order_of_channels
+from rearview.testing.small_models import (
     AHEAD,
     BATCH,
     CHANNELS,
@@ -20,12 +27,6 @@ from small_models import (
     past_for,
     small,
 )
-from torch import Tensor
-from torch.testing import assert_close
-
-from rearview import attention, models
-from rearview.core.errors import SettingsError
-from rearview.embed import Variates
 
 NAMES = models.names()
 ATTENTIVE = [name for name in NAMES if models.claims(name).attention]
@@ -45,6 +46,13 @@ def test_the_suite_meets_networks_of_every_kind() -> None:
     assert len(ATTENTIVE) >= 16
     assert len(TRAINED) >= 20
     assert len(MARKED) >= 5
+    assert len(MODEL_PROMISES) == 11
+
+
+@every
+@pytest.mark.parametrize("promise", MODEL_PROMISES, ids=lambda promise: promise.__name__)
+def test_network(name: str, promise) -> None:
+    promise(name)
 
 
 @every
@@ -80,27 +88,6 @@ def test_a_thousand_channels_go_through(name: str) -> None:
 def test_defaults_fit_an_ordinary_window(name: str) -> None:
     model = models.create(name, channels=7, lookback=96, steps=24)
     assert model(torch.randn(BATCH, 7, 96)).shape == (BATCH, 7, 24)
-
-
-@every
-def test_affine_in_is_affine_out_where_claimed(name: str) -> None:
-    model = small(name)
-    past = past_for(model)
-    moved = (model(7 * past - 5000) - (7 * model(past) - 5000)).abs().max()  # to the other side of 0
-    assert bool(moved < 1e-5) == model.claims.scale_free
-
-
-@every
-def test_channels_permuted_in_are_permuted_out_where_claimed(name: str) -> None:
-    model = small(name)
-    past, order = past_for(model), torch.tensor([2, 0, 1])
-    moved = (model(past[:, order]) - model(past)[:, order]).abs().max()
-    assert bool(moved < TOLERANCE * 1000) == model.claims.equivariant_to_channels
-
-
-def moved_by_an_order_of_channels(model: models.Model) -> bool:
-    past, order = past_for(model), torch.tensor([2, 0, 1])
-    return bool((model(past[:, order]) - model(past)[:, order]).abs().max() > TOLERANCE * 1000)
 
 
 @pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
@@ -139,80 +126,9 @@ def test_channels_are_alike_where_nothing_belongs_to_one_of_them(name: str, give
     assert models.claims(name).equivariant_to_channels
 
 
-@every
-def test_channels_see_one_another_where_claimed(name: str) -> None:
-    model = small(name)
-    past = past_for(model)
-    for channel in range(CHANNELS):
-        changed = past.clone()
-        changed[:, channel] += 100 * torch.randn(BATCH, LOOKBACK, dtype=past.dtype)
-        moved = (model(changed) - model(past)).abs().amax((0, 2)) > TOLERANCE
-        others = torch.arange(CHANNELS) != channel
-        assert moved[channel]
-        assert moved[others].all() == model.claims.mixes_channels
-        assert moved[others].any() == model.claims.mixes_channels
-
-
-@every
-def test_windows_of_a_batch_do_not_see_one_another(name: str) -> None:
-    model = small(name)
-    past = past_for(model)
-    same(model(past[1:]), model(past)[1:])
-
-
-@every
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("asks", ["steps", "window", "classes"])
-def test_an_empty_batch_is_taken(name: str, asks: str, training: bool) -> None:
-    claims = models.claims(name)
-    if not {"steps": True, "window": claims.reconstructs, "classes": claims.classifies}[asks]:
-        return
-    wanted = {"steps": (CHANNELS, STEPS), "window": (CHANNELS, LOOKBACK), "classes": (MARKS,)}[asks]
-    model = small(
-        name, asks=asks, steps=STEPS if asks == "steps" else None, classes=MARKS if asks == "classes" else 0
-    ).train(training)
-    past = past_for(model, batch=0).requires_grad_()
-    before = {key: value.clone() for key, value in model.state_dict().items()}
-    out = model(past)
-    assert out.shape == (0, *wanted)
-    out.sum().backward()
-    assert past.grad is not None
-    assert all(part.grad is None or not part.grad.any() for part in model.parameters())
-    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items() if "tracked" not in key)
-    for weights in model.weights(past):
-        assert all(part.shape[0] == 0 for part in (weights.values() if isinstance(weights, dict) else [weights]))
-
-
-@every
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("garbage", [1e6, float("nan")])
-def test_padding_never_moves_the_output(name: str, training: bool, garbage: float) -> None:
-    model = small(name).train(training)
-    past = past_for(model)
-    mask = torch.arange(LOOKBACK) >= torch.tensor([[0], [29]])
-    other = torch.where(mask[:, None], past, garbage)
-    out = model(other, mask=mask)
-    assert out.isfinite().all()
-    same(out, model(past, mask=mask))
-
-
-@every
-def test_a_mask_without_padding_changes_nothing(name: str) -> None:
-    for training in (False, True):
-        model = small(name).train(training)
-        past = past_for(model)
-        same(model(past, mask=torch.ones(BATCH, LOOKBACK, dtype=torch.bool)), model(past))
-
-
-@every
-def test_a_window_with_one_real_step_is_answered(name: str) -> None:
-    model = small(name).train()
-    past = past_for(model).requires_grad_()
-    mask = (torch.arange(LOOKBACK) == LOOKBACK - 1).expand(BATCH, -1)
-    out = model(past, mask=mask)
-    (gradient,) = torch.autograd.grad(out.sum(), past)
-    assert out.isfinite().all()
-    assert gradient.isfinite().all()
+def test_attention_that_mixes_groups_mixes_channels() -> None:
+    assert not models.claims("patchtst").mixes_channels
+    channel_mixing_claim_is_true({"name": "patchtst", "attention": "mica"})
 
 
 @every
@@ -289,13 +205,6 @@ def test_marks_are_refused_where_there_is_no_place_for_them(name: str) -> None:
         small(name, marks=MARKS)
 
 
-@every
-def test_marks_that_were_not_asked_for_are_ignored(name: str) -> None:
-    model = small(name)
-    past, marks = past_for(model), torch.randn(BATCH, MARKS, LOOKBACK, dtype=torch.float64)
-    assert torch.equal(model(past, marks, marks[..., :STEPS]), model(past))
-
-
 @pytest.mark.parametrize("name", MARKED)
 @pytest.mark.parametrize("future", [0, AHEAD])
 def test_marks_are_used_where_claimed(name: str, future: int) -> None:
@@ -329,22 +238,6 @@ def test_missing_and_misshapen_marks_are_refused(name: str) -> None:
 def test_one_training_step_lowers_the_loss(name: str) -> None:
     before, after = losses(small(name))
     assert after < before
-
-
-@pytest.mark.parametrize("name", sorted(set(NAMES) - set(TRAINED)))
-def test_what_does_not_train_has_nothing_to_train(name: str) -> None:
-    assert not list(small(name).parameters())
-
-
-@every
-def test_a_saved_network_is_the_same_network(name: str) -> None:
-    model, other = small(name), small(name, seed=53)
-    past = past_for(model)
-    if model.claims.trains:
-        model.train()(past)  # moves running statistics, which must be saved too
-        assert (model.eval()(past) - other(past)).abs().max() > TOLERANCE
-    other.load_state_dict(load(save(model.state_dict())), strict=True)
-    assert torch.equal(model(past), other(past))
 
 
 @every

@@ -90,7 +90,7 @@ class ModelClaims:
     attention: bool = True
     """Has attention layers, so the `attention` setting means something."""
     mixes_channels: bool = False
-    """A channel's forecast can depend on other channels."""
+    """A channel's forecast can depend on other channels; in any network where its attention mixes groups."""
     uses_marks: bool = False
     """Has a place for calendar features and for inputs known in the future (known=..., --known)."""
     reads_ahead: bool = False
@@ -167,11 +167,17 @@ def layer_weights(network: nn.Module, *arguments: object, **named: object) -> li
 
 
 def claims_as_built(network: "Model") -> ModelClaims:
-    """The claims of a network without those that its attention, or scales of single channels, make untrue."""
-    layers = (part for part in network.modules() if isinstance(part, Attention))
-    told_apart = any(not _takes_channels_alike(layer) for layer in layers)
-    scaled = any(isinstance(part, Normalise) and part.weight is not None for part in network.modules())
-    return replace(network.claims, equivariant_to_channels=False) if told_apart or scaled else network.claims
+    """The claims of a network as its attention, or scales of single channels, leave them."""
+    claims, parts = network.claims, list(network.modules())
+    layers = [part for part in parts if isinstance(part, Attention)]
+    scaled = any(isinstance(part, Normalise) and part.weight is not None for part in parts)
+    alike = not scaled and all(map(_takes_channels_alike, layers))
+    mixed = any(layer.claims.mixes_groups for layer in layers)
+    return replace(
+        claims,
+        mixes_channels=claims.mixes_channels or mixed,
+        equivariant_to_channels=claims.equivariant_to_channels and alike,
+    )
 
 
 def _takes_channels_alike(layer: Attention) -> bool:
