@@ -108,6 +108,16 @@ def block_spans(count: int, each: int, device: torch.device) -> list[tuple[int, 
     return [(a, min(a + block, count)) for a in range(0, count, block)]
 
 
+def cut(x: Tensor, dim: int, size: int, value: float = 0.0) -> Tensor:
+    """x cut along an axis, counted from the end, into pieces of `size`, the last one filled up with `value`."""
+    count = x.shape[dim]
+    # Of a length that changes, a compiler cancels this against the division, and a remainder only after minutes.
+    padding = (count + size - 1) // size * size - count
+    # It takes what is filled up for contiguous, too, which it is not where nothing is missing.
+    x = x.contiguous() if torch.compiler.is_compiling() else x
+    return functional.pad(x, (*[0] * (-2 * dim - 1), padding), value=value).unflatten(dim, (-1, size))
+
+
 def has_hooks(module: nn.Module) -> bool:
     """Whether a hook waits for this module's call, or for any module's; such a module must be called by itself."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
