@@ -1,4 +1,4 @@
-"""The checks and strangers of this folder are importable by its tests, with pytest's readable assertions."""
+"""Strangers and other parts of this folder are importable by its tests, with pytest's readable assertions."""
 
 import sys
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.register_assert_rewrite("shelf_checks", "kernel_parts")
+pytest.register_assert_rewrite("kernel_parts")
 
 
 @pytest.fixture

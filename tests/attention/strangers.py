@@ -78,7 +78,7 @@ class Primed(Projected):
         super().__init__(site)
         self.of_keys = nn.Parameter(torch.ones(site.tokens, site.tokens, site.heads, site.per_head))
         self.of_values = nn.Parameter(torch.ones(site.tokens, site.tokens, site.heads, site.per_value))
-        self.claims = Claims(causal=site.causal)
+        self.claims = Claims(causal=site.causal, tokens_alike=False)
 
     def primers(self) -> Tensor:
         return self.of_values
@@ -128,6 +128,7 @@ def faulty(fault: Callable[..., Any]) -> type[Projected]:
 FAULTS: dict[str, type[Projected]] = {
     "causal_claim_is_true": claiming(causal=True),
     "group_claims_are_true": claiming(mixes_groups=True),
+    "token_claims_are_true": claiming(tokens_alike=False),
     "time_order_claim_is_true": claiming(needs_time_order=True),
     "linear_claim_is_true": claiming(linear_in_tokens=True),
     "bias_claim_is_true": claiming(takes_bias=False),

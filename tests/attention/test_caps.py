@@ -22,7 +22,6 @@ from caps_parts import (
     signals,
     tokens_of,
 )
-from places import EXACT, operated
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -32,6 +31,7 @@ from rearview.attention.caps.paths import EPS, PATHS, Signals, released_path, sc
 from rearview.attention.caps.recurrence import mix_chunks, score_pairs
 from rearview.attention.shared.rotary import Rotary
 from rearview.core.errors import SettingsError
+from rearview.testing.places import EXACT, operated
 
 LENGTHS = [1, 2, 13, 42, 65, 193]
 

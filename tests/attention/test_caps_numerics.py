@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from caps_parts import BATCH, GROUPS, HEADS, SETTINGS, head, layer_of, ones, signals, tokens_of
-from places import EXACT, cost
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -15,6 +14,7 @@ from rearview import attention
 from rearview.attention import Site, caps
 from rearview.attention.caps.paths import EPS, PATHS, Signals, average_gates, released_path, score_path, stable_path
 from rearview.attention.caps.recurrence import mix_chunks, scan_states, score_pairs
+from rearview.testing.places import EXACT, cost
 
 LONGEST = 100_000
 EVERY = [{**each, "rotation": "none"} if each.get("numerics") == "released" else each for each in SETTINGS]
@@ -285,3 +285,17 @@ def test_chunks_and_pairs_agree_in_float32() -> None:
     q, k, v = (torch.randn(2, 3, 193, n, generator=draw) for n in (5, 5, 7))
     gate = -torch.rand(2, 3, 193, 5, generator=draw)
     assert_close(mix_chunks(q, k, v, gate), score_pairs(q, k, gate) @ v, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", ["caps", "linear"])
+def test_a_compiled_layer_takes_lengths_that_change(name: str) -> None:
+    """Multiples of a chunk and others, between which nothing is filled up."""
+    torch.compiler.reset()
+    layer = attention.create(name, Site(groups=2, tokens=64, width=6, heads=2, causal=True)).double().eval()
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    with torch.no_grad():
+        for tokens in (40, 42, 43, 48, 64, 51):
+            x = torch.randn(3, 2, tokens, 6, dtype=torch.float64)
+            assert_close(compiled(x), layer(x), rtol=1e-11, atol=1e-11)

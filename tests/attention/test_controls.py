@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 import torch
-from places import BATCH, EXACT, GROUPS, HEADS, TOKENS, place, tokens_for
 from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention.controls import fixed, identity, positional, uniform, zero
 from rearview.core.errors import SettingsError
+from rearview.testing.places import BATCH, EXACT, GROUPS, HEADS, TOKENS, place, tokens_for
 
 CONTROLS = ("fixed", "identity", "positional", "uniform", "zero")
 LENGTHS = (1, 2, 13, 65)

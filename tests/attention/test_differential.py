@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from places import EXACT, SITE, operated, place, ragged_mask, scores_bias, tokens_for
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -13,6 +12,7 @@ from rearview import attention, models
 from rearview.attention import differential
 from rearview.attention.contract import Attention, Site
 from rearview.core.errors import SettingsError
+from rearview.testing.places import EXACT, SITE, operated, place, ragged_mask, scores_bias, tokens_for
 
 LENGTHS = [1, 2, 13, 42, 65, 193]
 

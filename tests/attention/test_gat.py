@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from places import EXACT, Elements, influence, tokens_for
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -14,6 +13,7 @@ from rearview.attention.prime import features as pairs
 from rearview.attention.shared import execution
 from rearview.attention.shared.graph import draw_pairs, list_edges
 from rearview.core.errors import SettingsError
+from rearview.testing.places import EXACT, Elements, influence, tokens_for
 
 TOKENS, LOOKBACK = 5, 11
 SITE = Site(groups=2, tokens=TOKENS, width=6, heads=2, time_ordered=False, lookback=LOOKBACK)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from places import BATCH, EXACT, GROUPS, HEADS, TOKENS, operated, place, tokens_for
 from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention.contract import Attention, Site
 from rearview.core.errors import SettingsError
+from rearview.testing.places import BATCH, EXACT, GROUPS, HEADS, TOKENS, operated, place, tokens_for
 
 TAKERS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in attention.names() if place(name).claims.takes_gate and place(name).claims.mixes_tokens),

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from places import EXACT, place, tokens_for
 from torch import Tensor
 from torch.testing import assert_close
 
 from rearview.attention import linear
 from rearview.core.errors import SettingsError
+from rearview.testing.places import EXACT, place, tokens_for
 
 BATCH, GROUPS, HEADS, HEAD_WIDTH, VALUE_WIDTH = 1, 2, 3, 5, 7
 EPS = 1e-6

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from places import EXACT, cost, operated
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -10,6 +9,7 @@ from rearview import attention, models
 from rearview.attention import Site, linear_rope
 from rearview.attention.shared.rotary import Rotary
 from rearview.core.errors import SettingsError
+from rearview.testing.places import EXACT, cost, operated
 
 BATCH, GROUPS, HEADS, HEAD_WIDTH, VALUE_WIDTH, WIDTH = 1, 2, 3, 5, 7, 11
 

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import torch
 from mica_written_out import by_definition
-from places import EXACT, cost, tokens_for
-from shelf_checks import CHECKS
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -17,6 +15,8 @@ from rearview import attention
 from rearview.attention import Site, linear, mica
 from rearview.attention.mica.memory import attend_to_others, sum_of_others
 from rearview.core.errors import SettingsError
+from rearview.testing import ATTENTION_PROMISES
+from rearview.testing.places import EXACT, cost, tokens_for
 
 BATCH, GROUPS, TOKENS, WIDTH, HEADS, KEYS, VALUES = 2, 3, 7, 13, 5, 7, 11
 SITE = Site(groups=GROUPS, tokens=TOKENS, width=WIDTH, heads=HEADS, head_width=KEYS, value_width=VALUES)
@@ -96,9 +96,9 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("promise", ATTENTION_PROMISES, ids=lambda promise: promise.__name__)
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant.values())))
-def test_every_variant_keeps_every_promise(variant: dict[str, Any], check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_variant_keeps_every_promise(variant: dict[str, Any], promise, monkeypatch: pytest.MonkeyPatch) -> None:
     create = attention.create
 
     def varied(name: str, site: Site, **settings: Any) -> attention.Attention:
@@ -107,7 +107,7 @@ def test_every_variant_keeps_every_promise(variant: dict[str, Any], check, monke
         return create(name, site, **chosen | settings)
 
     monkeypatch.setattr(attention, "create", varied)
-    check("mica")
+    promise("mica")
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)

@@ -14,12 +14,12 @@ import hypothesis
 import pytest
 import torch
 from hypothesis import strategies
-from places import operated
 from torch import Tensor
 
 from rearview import attention
 from rearview.attention.contract import Attention, Site
 from rearview.core.errors import SettingsError
+from rearview.testing.places import operated
 
 NAMES = attention.names()
 LOOKBACK = 13
@@ -103,8 +103,10 @@ class Drawn:
         self.x = torch.randn(batch, site.groups, site.tokens, site.width, generator=draw, dtype=torch.float64)
         self.windows = torch.randn(batch, site.tokens, LOOKBACK, generator=draw, dtype=torch.float64)
 
-    def run(self, x: Tensor, rows: slice = slice(None)) -> Tensor:
-        return self.layer(x, **self._given(rows))
+    def run(self, x: Tensor, rows: slice = slice(None), order: Tensor | None = None) -> Tensor:
+        """The layer's output; `order` is that of the tokens, whose windows go with them."""
+        given = self._given(rows)
+        return self.layer(x, **given if order is None else {key: part[:, order] for key, part in given.items()})
 
     def by_operator(self) -> Tensor:
         """What the operator makes of the values, or of the values that each window or each query has of its own."""
@@ -144,6 +146,9 @@ def broken(drawn: Drawn) -> Iterator[str]:
     turned = torch.arange(x.shape[1]).roll(1)
     if claims.equivariant_to_groups and not near(drawn.run(x[:, turned]), y[:, turned]):
         yield "permuting groups permutes the output"
+    order = torch.arange(x.shape[2]).roll(1)
+    if claims.equivariant_to_tokens and not near(drawn.run(x[:, :, order], order=order), y[:, :, order]):
+        yield "permuting tokens permutes the output"
     last = torch.cat([x[:, :-1], 1 - x[:, -1:]], dim=1)
     if not claims.mixes_groups and not near(drawn.run(last)[:, :-1], y[:, :-1]):
         yield "groups stay apart"

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from places import cost
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -18,6 +17,7 @@ from rearview.attention import rbca
 from rearview.attention.contract import Site
 from rearview.attention.rbca import biased_attention
 from rearview.attention.rbca.biases import BIASES, DROPPED, LOGIT_RANGE, butterworth, find_window
+from rearview.testing.places import cost
 
 BATCH, GROUPS, HEADS, WIDTH, HEAD_WIDTH = 2, 3, 5, 13, 7
 EXACT = {"rtol": 1e-10, "atol": 1e-11}

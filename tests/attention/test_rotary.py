@@ -5,7 +5,6 @@ import math
 
 import pytest
 import torch
-from places import EXACT, operated
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -14,6 +13,7 @@ from rearview.attention import Site, caps
 from rearview.attention.shared.rotary import Rotary, frequencies, quarter_turn
 from rearview.attention.softmax import Layer
 from rearview.core.errors import SettingsError
+from rearview.testing.places import EXACT, operated
 
 BATCH, GROUPS, HEADS, HEAD_WIDTH, TOKENS, WIDTH = 2, 3, 5, 7, 11, 13
 SITE = Site(groups=GROUPS, tokens=TOKENS, width=WIDTH, heads=HEADS, head_width=HEAD_WIDTH)

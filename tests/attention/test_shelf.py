@@ -2,6 +2,7 @@
 
 import math
 import re
+import subprocess
 import sys
 from dataclasses import dataclass, field, make_dataclass
 from importlib.metadata import EntryPoint
@@ -11,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from shelf_checks import CHECKS
-from strangers import FAULTS, Primed, RunningMean, module
+from strangers import FAULTS, Primed, RunningMean, claiming, module
 
 from rearview import attention
 from rearview.attention import softmax
@@ -20,6 +20,7 @@ from rearview.attention.contract import Projected
 from rearview.core import registry
 from rearview.core.errors import SettingsError
 from rearview.core.settings import settings_table
+from rearview.testing import ATTENTION_PROMISES, check_attention
 
 STRANGERS = {"running_mean": RunningMean, "primed": Primed}
 SITE = attention.Site(groups=3, tokens=7, width=10, heads=5)
@@ -31,19 +32,37 @@ def _own_shelf(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention._SHELF, "_added", {})
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("promise", ATTENTION_PROMISES, ids=lambda promise: promise.__name__)
 @pytest.mark.parametrize("name", STRANGERS)
-def test_an_honest_stranger_passes(name: str, check) -> None:
+def test_an_honest_stranger_passes(name: str, promise) -> None:
     attention.register(name, module(name, STRANGERS[name]))
-    check(name)
+    promise(name)
 
 
-@pytest.mark.parametrize("check", FAULTS)
-def test_a_fault_is_caught(check: str) -> None:
-    attention.register("faulty", module("faulty", FAULTS[check], softmax.Settings))
-    by_name = {each.__name__: each for each in CHECKS}
-    with pytest.raises((AssertionError, RuntimeError, pytest.fail.Exception)):
-        by_name[check]("faulty")
+@pytest.mark.parametrize("promise", FAULTS)
+def test_a_fault_is_caught(promise: str) -> None:
+    attention.register("faulty", module("faulty", FAULTS[promise], softmax.Settings))
+    by_name = {each.__name__: each for each in ATTENTION_PROMISES}
+    with pytest.raises((AssertionError, RuntimeError)):
+        by_name[promise]("faulty")
+
+
+def test_every_broken_promise_is_named_at_once() -> None:
+    state = torch.get_rng_state()
+    check_attention({"name": "linear", "eps": 1e-3})
+    assert torch.equal(torch.get_rng_state(), state)
+    attention.register("faulty", module("faulty", claiming(causal=True, takes_bias=False), softmax.Settings))
+    with pytest.raises(AssertionError, match=r"faulty breaks .* of 26 promises") as broken:
+        check_attention("faulty")
+    assert "causal_claim_is_true: causal is True in the layer's claims, and False of what it does" in str(broken.value)
+    assert "bias_claim_is_true: takes_bias is False" in str(broken.value)
+    assert isinstance(broken.value.__cause__, ExceptionGroup)
+
+
+def test_the_promises_need_no_test_runner() -> None:
+    program = "import sys, rearview.testing; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout.split()
+    assert not {"pytest", "polars", "pandas", "hypothesis"} & set(loaded)
 
 
 def test_the_folder_is_the_shelf() -> None:

@@ -4,13 +4,13 @@ import math
 
 import pytest
 import torch
-from places import EXACT, operated, place, tokens_for
 from torch import Tensor
 from torch.nn import functional
 from torch.testing import assert_close
 
 from rearview.attention import Site, softmax
 from rearview.attention.contract import causal_bias, pad_bias
+from rearview.testing.places import EXACT, operated, place, tokens_for
 
 BATCH, GROUPS, HEADS, HEAD_WIDTH, VALUE_WIDTH = 1, 2, 3, 5, 7
 LENGTHS = [1, 2, 13, 42, 65, 193]

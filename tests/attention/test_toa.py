@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from places import EXACT, SITE, operated, ragged_mask, scores_bias, tokens_for
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -13,6 +12,7 @@ from rearview import attention, models
 from rearview.attention import toa
 from rearview.attention.contract import Site
 from rearview.core.errors import SettingsError
+from rearview.testing.places import EXACT, SITE, operated, ragged_mask, scores_bias, tokens_for
 
 KINDS = ["softmax", "relu", "gated"]
 VARIANTS: list[dict[str, Any]] = [

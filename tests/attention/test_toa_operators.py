@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from places import EXACT, SITE, tokens_for
 from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention import toa
 from rearview.attention.contract import Site
+from rearview.testing.places import EXACT, SITE, tokens_for
 
 LENGTH, VALUES = 24, 5
 PERIODS = (8, 12)

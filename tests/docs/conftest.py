@@ -1,4 +1,4 @@
-"""The files that the guide speaks of; the checks that every mechanism passes lie beside the tests of attention."""
+"""The files that the guide speaks of."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.append(str(Path(__file__).parents[1] / "attention"))
 
 
 @pytest.fixture

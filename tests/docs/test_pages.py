@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from pages import DOCS, blocks
-from shelf_checks import CHECKS
 
 from rearview import attention, models, train
 from rearview.tasks import statistical_models
@@ -89,12 +88,6 @@ def test_the_plug_ins_of_the_page_work(plugged: dict[str, Any]) -> None:
     assert attention.summary("fading").startswith("Softmax attention that fades")
     assert {"averages", "patches"} <= {*models.names()}
     assert [part.shape for part in plugged["maps"]] == [(2, 7, 4, 6, 6)] * 2
-
-
-@pytest.mark.usefixtures("plugged")
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_mechanism_of_the_page_keeps_the_contract(check: Any) -> None:
-    check("fading")
 
 
 def test_every_page_is_linked_from_the_readme() -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load, save
-from small_models import BATCH, CHANNELS, LOOKBACK, STEPS, past_for, small
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -18,6 +17,7 @@ from rearview.models import adapters
 from rearview.models.adapters import lift
 from rearview.models.adapters.lagts import correlate
 from rearview.models.adapters.lift import ComplexLinear, find_leaders, shift
+from rearview.testing.small_models import BATCH, CHANNELS, LOOKBACK, STEPS, past_for, small
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TIGHT = {"rtol": 1e-9, "atol": 1e-9}
@@ -104,6 +104,16 @@ def test_padding_never_moves_an_adapters_forecast(adapter, garbage):
     assert_close(out, model(past, mask=mask), **TIGHT)
     whole = torch.ones(BATCH, LOOKBACK, dtype=torch.bool)
     assert_close(model(past, mask=whole), model(past), **TIGHT)
+
+
+@pytest.mark.parametrize("adapter", NAMES)
+def test_an_empty_batch_goes_through_an_adapter(adapter):
+    model = small("patchtst", adapters=[adapter]).train()
+    past = past_for(model, batch=0).requires_grad_()
+    out = model(past)
+    assert out.shape == (0, CHANNELS, STEPS)
+    out.sum().backward()
+    assert past.grad is not None
 
 
 def test_weights_penalty_and_preparation_are_handed_on():

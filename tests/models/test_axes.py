@@ -3,13 +3,13 @@
 from itertools import pairwise
 
 import pytest
-from small_models import AHEAD, CHANNELS, LOOKBACK, MARKS, STEPS, marks_for, past_for, small
 from torch import Tensor
 
 from rearview import attention, models
 from rearview.core.errors import SettingsError
 from rearview.models import Axes, Model, Token
 from rearview.models.contract import layer_names
+from rearview.testing.small_models import AHEAD, CHANNELS, LOOKBACK, MARKS, STEPS, marks_for, past_for, small
 
 ATTENTIVE = [name for name in models.names() if models.claims(name).attention]
 MARKED = [name for name in ATTENTIVE if models.claims(name).uses_marks]

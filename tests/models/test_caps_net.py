@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import BATCH, CHANNELS, LOOKBACK, MARKS, STEPS, marks_for, past_for, small
 from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import models
 from rearview.core.errors import SettingsError
 from rearview.models.step_hosts.caps_net import nearest
+from rearview.testing.small_models import BATCH, CHANNELS, LOOKBACK, MARKS, STEPS, marks_for, past_for, small
 
 MUST = ["softmax", "rbca", "caps", "toa", "prime", "linear_rope"]
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import LOOKBACK, MARKS, STEPS, marks_for, past_for, small
 from torch import Tensor
 
 from rearview import attention, models
 from rearview.core.errors import SettingsError
 from rearview.models import Model
 from rearview.models.patch_hosts._host import PatchHost
+from rearview.testing.small_models import LOOKBACK, MARKS, STEPS, marks_for, past_for, small
 
 PATCHED = [name for name in models.names() if issubclass(type(small(name)), PatchHost)]
 """The other hosts with attention mix channels, have no order in time, or see a window as a whole (Crossformer)."""

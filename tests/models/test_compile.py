@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from small_models import BATCH, LOOKBACK, MARKS, marks_for, past_for, small
 from torch import Tensor, nn
 from torch.testing import assert_close
 
 from rearview.models import adapters
+from rearview.testing.small_models import BATCH, LOOKBACK, MARKS, marks_for, past_for, small
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked")]
 NAMES = ["patchtst", "itransformer", "transformer", "timer_xl", "crossformer", "duet", "gat"]

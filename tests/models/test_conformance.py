@@ -1,11 +1,19 @@
 """Every network on the shelf keeps every promise of the contract, and the suite says how many it met."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load, save
-from small_models import (
+from torch import Tensor
+from torch.testing import assert_close
+
+from rearview import attention, models
+from rearview.core.errors import SettingsError
+from rearview.embed import Variates
+from rearview.testing import MODEL_PROMISES
+from rearview.testing.model_promises import channel_mixing_claim_is_true, moved_by_an_order_of_channels
+from rearview.testing.small_models import (
     AHEAD,
     BATCH,
     CHANNELS,
@@ -19,12 +27,6 @@ from small_models import (
     past_for,
     small,
 )
-from torch import Tensor
-from torch.testing import assert_close
-
-from rearview import attention, models
-from rearview.core.errors import SettingsError
-from rearview.embed import Variates
 
 NAMES = models.names()
 ATTENTIVE = [name for name in NAMES if models.claims(name).attention]
@@ -44,6 +46,13 @@ def test_the_suite_meets_networks_of_every_kind() -> None:
     assert len(ATTENTIVE) >= 16
     assert len(TRAINED) >= 20
     assert len(MARKED) >= 5
+    assert len(MODEL_PROMISES) == 11
+
+
+@every
+@pytest.mark.parametrize("promise", MODEL_PROMISES, ids=lambda promise: promise.__name__)
+def test_network(name: str, promise) -> None:
+    promise(name)
 
 
 @every
@@ -81,73 +90,45 @@ def test_defaults_fit_an_ordinary_window(name: str) -> None:
     assert model(torch.randn(BATCH, 7, 96)).shape == (BATCH, 7, 24)
 
 
-@every
-def test_affine_in_is_affine_out_where_claimed(name: str) -> None:
-    model = small(name)
-    past = past_for(model)
-    moved = (model(7 * past - 5000) - (7 * model(past) - 5000)).abs().max()  # to the other side of 0
-    assert bool(moved < 1e-5) == model.claims.scale_free
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
+@pytest.mark.parametrize("mechanism", attention.names())
+@pytest.mark.parametrize("name", [name for name in ATTENTIVE if models.claims(name).equivariant_to_channels])
+def test_a_networks_claim_to_take_channels_alike_goes_by_its_attention(name: str, mechanism: str) -> None:
+    try:
+        model = small(name, attention=mechanism)
+    except SettingsError:
+        return
+    assert moved_by_an_order_of_channels(model) == (not model.claims.equivariant_to_channels)
 
 
-@every
-def test_channels_permuted_in_are_permuted_out_where_claimed(name: str) -> None:
-    model = small(name)
-    past, order = past_for(model), torch.tensor([2, 0, 1])
-    moved = (model(past[:, order]) - model(past)[:, order]).abs().max()
-    assert bool(moved < TOLERANCE * 1000) == model.claims.equivariant_to_channels
+@pytest.mark.parametrize(
+    ("name", "given", "alike"),
+    [
+        ("itransformer", {"attention": "softmax"}, True),
+        ("itransformer", {"attention": {"name": "softmax", "places": True}}, False),
+        ("itransformer", {"attention": "toa"}, False),
+        ("itransformer", {"attention": "linear"}, True),
+        ("patchtst", {"attention": "fixed"}, True),
+        ("patchtst", {"attention": "mica"}, True),
+        ("patchtst", {"attention": {"name": "mica", "gate": "channelwise"}}, False),
+        ("patchtst", {"affine": True}, False),
+        ("prime_net", {}, True),
+        ("gat", {}, True),
+        ("gat", {"primed": True}, False),
+        ("gat", {"edges": [(0, 1)]}, False),
+        ("gat", {"edges": [(0, 1)], "attention": "softmax"}, False),
+    ],
+)
+def test_channels_are_alike_where_nothing_belongs_to_one_of_them(name: str, given: dict[str, Any], alike: bool) -> None:
+    model = small(name, **given)
+    assert model.claims.equivariant_to_channels == alike
+    assert moved_by_an_order_of_channels(model) == (not alike)
+    assert models.claims(name).equivariant_to_channels
 
 
-@every
-def test_channels_see_one_another_where_claimed(name: str) -> None:
-    model = small(name)
-    past = past_for(model)
-    for channel in range(CHANNELS):
-        changed = past.clone()
-        changed[:, channel] += 100 * torch.randn(BATCH, LOOKBACK, dtype=past.dtype)
-        moved = (model(changed) - model(past)).abs().amax((0, 2)) > TOLERANCE
-        others = torch.arange(CHANNELS) != channel
-        assert moved[channel]
-        assert moved[others].all() == model.claims.mixes_channels
-        assert moved[others].any() == model.claims.mixes_channels
-
-
-@every
-def test_windows_of_a_batch_do_not_see_one_another(name: str) -> None:
-    model = small(name)
-    past = past_for(model)
-    same(model(past[1:]), model(past)[1:])
-
-
-@every
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("garbage", [1e6, float("nan")])
-def test_padding_never_moves_the_output(name: str, training: bool, garbage: float) -> None:
-    model = small(name).train(training)
-    past = past_for(model)
-    mask = torch.arange(LOOKBACK) >= torch.tensor([[0], [29]])
-    other = torch.where(mask[:, None], past, garbage)
-    out = model(other, mask=mask)
-    assert out.isfinite().all()
-    same(out, model(past, mask=mask))
-
-
-@every
-def test_a_mask_without_padding_changes_nothing(name: str) -> None:
-    for training in (False, True):
-        model = small(name).train(training)
-        past = past_for(model)
-        same(model(past, mask=torch.ones(BATCH, LOOKBACK, dtype=torch.bool)), model(past))
-
-
-@every
-def test_a_window_with_one_real_step_is_answered(name: str) -> None:
-    model = small(name).train()
-    past = past_for(model).requires_grad_()
-    mask = (torch.arange(LOOKBACK) == LOOKBACK - 1).expand(BATCH, -1)
-    out = model(past, mask=mask)
-    (gradient,) = torch.autograd.grad(out.sum(), past)
-    assert out.isfinite().all()
-    assert gradient.isfinite().all()
+def test_attention_that_mixes_groups_mixes_channels() -> None:
+    assert not models.claims("patchtst").mixes_channels
+    channel_mixing_claim_is_true({"name": "patchtst", "attention": "mica"})
 
 
 @every
@@ -224,13 +205,6 @@ def test_marks_are_refused_where_there_is_no_place_for_them(name: str) -> None:
         small(name, marks=MARKS)
 
 
-@every
-def test_marks_that_were_not_asked_for_are_ignored(name: str) -> None:
-    model = small(name)
-    past, marks = past_for(model), torch.randn(BATCH, MARKS, LOOKBACK, dtype=torch.float64)
-    assert torch.equal(model(past, marks, marks[..., :STEPS]), model(past))
-
-
 @pytest.mark.parametrize("name", MARKED)
 @pytest.mark.parametrize("future", [0, AHEAD])
 def test_marks_are_used_where_claimed(name: str, future: int) -> None:
@@ -264,22 +238,6 @@ def test_missing_and_misshapen_marks_are_refused(name: str) -> None:
 def test_one_training_step_lowers_the_loss(name: str) -> None:
     before, after = losses(small(name))
     assert after < before
-
-
-@pytest.mark.parametrize("name", sorted(set(NAMES) - set(TRAINED)))
-def test_what_does_not_train_has_nothing_to_train(name: str) -> None:
-    assert not list(small(name).parameters())
-
-
-@every
-def test_a_saved_network_is_the_same_network(name: str) -> None:
-    model, other = small(name), small(name, seed=53)
-    past = past_for(model)
-    if model.claims.trains:
-        model.train()(past)  # moves running statistics, which must be saved too
-        assert (model.eval()(past) - other(past)).abs().max() > TOLERANCE
-    other.load_state_dict(load(save(model.state_dict())), strict=True)
-    assert torch.equal(model(past), other(past))
 
 
 @every

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import BATCH, CHANNELS, LOOKBACK, MARKS, STEPS, marks_for, past_for, small
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -12,6 +11,7 @@ from rearview import models
 from rearview.core.errors import SettingsError
 from rearview.models.blocks.decoder import Cross
 from rearview.models.patch_hosts.crossformer import Merge
+from rearview.testing.small_models import BATCH, CHANNELS, LOOKBACK, MARKS, STEPS, marks_for, past_for, small
 
 WIDE = {"width": 40, "heads": 5}
 

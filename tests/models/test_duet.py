@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import BATCH, CHANNELS, LOOKBACK, STEPS, past_for, small
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -14,6 +13,7 @@ from rearview import models
 from rearview.core.errors import SettingsError
 from rearview.models.channel_hosts.duet import ChannelGate, Experts, Router, _unevenness, amplitudes, logistic_like
 from rearview.tasks.objectives import Forecast
+from rearview.testing.small_models import BATCH, CHANNELS, LOOKBACK, STEPS, past_for, small
 
 MECHANISMS = [
     "softmax",

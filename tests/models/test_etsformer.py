@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
-from small_models import CHANNELS, past_for, small
 from torch.testing import assert_close
 
 from rearview import models
 from rearview.core.errors import SettingsError
 from rearview.models.attention_free.etsformer import Smoothing, Waves
+from rearview.testing.small_models import CHANNELS, past_for, small
 
 
 @pytest.mark.parametrize("steps", [1, 2, 13, 65])

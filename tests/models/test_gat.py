@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import BATCH, MARKS, STEPS, past_for, small
 from torch import Tensor
 
 from rearview import models
 from rearview.attention.shared.graph import expander_pairs
 from rearview.core.errors import SettingsError
+from rearview.testing.small_models import BATCH, MARKS, STEPS, past_for, small
 
 CHANNELS = 5
 CHAIN = [(i, i + 1) for i in range(CHANNELS - 1)]

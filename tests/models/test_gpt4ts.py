@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
-from small_models import past_for
 from torch import Tensor
 from torch.nn import functional
 from torch.testing import assert_close
@@ -14,6 +13,7 @@ from torch.testing import assert_close
 from rearview import models
 from rearview.core.errors import InputError, SettingsError
 from rearview.models.patch_hosts import gpt4ts
+from rearview.testing.small_models import past_for
 
 SIZES: dict[str, Any] = {
     "width": 26,

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import BATCH, CHANNELS, LOOKBACK, past_for, small
 from torch import Tensor
 from torch.nn import functional
 from torch.testing import assert_close
 
 from rearview import models
 from rearview.core.errors import SettingsError
+from rearview.testing.small_models import BATCH, CHANNELS, LOOKBACK, past_for, small
 
 PATCHED = ["patchtst", "patchtst_tslib", "powerformer", "moment"]
 INVERTED = ["itransformer", "itransformer_t5"]

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
-from small_models import SETTINGS, past_for, small
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -14,6 +13,7 @@ from rearview import models
 from rearview.core.errors import InputError, SettingsError
 from rearview.embed.positions import RelativeBias, buckets
 from rearview.models.patch_hosts import moment
+from rearview.testing.small_models import SETTINGS, past_for, small
 
 BATCH, CHANNELS, LOOKBACK, STEPS, PATCH = 2, 3, 55, 7, 5
 SIZES = {"width": 22, "heads": 2, "head_width": 13, "depth": 3, "feed_forward": 17}

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from small_models import BATCH, CHANNELS, LOOKBACK, STEPS, past_for, small
 from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import models
 from rearview.models.channel_hosts.olinear import blocks, correlate_steps, cosines, eigenvectors
+from rearview.testing.small_models import BATCH, CHANNELS, LOOKBACK, STEPS, past_for, small
 
 
 def walks(count: int, steps: int) -> Tensor:

@@ -5,10 +5,10 @@ from itertools import product
 import pytest
 import torch
 from safetensors.torch import load, save
-from small_models import BATCH, losses, past_for, small
 
 from rearview import attention, models
 from rearview.models import pairs
+from rearview.testing.small_models import BATCH, losses, past_for, small
 
 pytestmark = [
     pytest.mark.slow,

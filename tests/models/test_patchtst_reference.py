@@ -9,13 +9,13 @@ from collections.abc import Mapping
 
 import pytest
 import torch
-from small_models import past_for, small
 from torch import Tensor
 from torch.testing import assert_close
 
 from rearview.attention.contract import Site
 from rearview.models import Model
 from rearview.models.blocks.stack import BlockSettings, Stack
+from rearview.testing.small_models import past_for, small
 
 BATCH, GROUPS, TOKENS, WIDTH, HEADS, DEPTH, EPS = 5, 3, 7, 26, 13, 3, 1e-5
 EXACT = {"rtol": 1e-9, "atol": 1e-9}

@@ -17,6 +17,7 @@ from rearview.core import registry
 from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.models import pairs
 from rearview.models.contract import Model, ModelClaims, Shape
+from rearview.testing import check_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,19 @@ def stranger(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = ModuleType("stranger", "A network from outside, for tests.\n\nAnd some details.")
     module.Settings, module.Network = Settings, Network  # type: ignore[attr-defined]
     return module
+
+
+def test_every_broken_promise_of_a_network_is_named_at_once(
+    stranger: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models.register("stranger", stranger)
+    check_model({"name": "stranger", "times": 2.0})
+    monkeypatch.setattr(Network, "claims", ModelClaims(attention=False, mixes_channels=True))
+    with pytest.raises(AssertionError, match=r"stranger breaks 3 of 11 promises of a network:") as broken:
+        check_model({"name": "stranger", "times": 2.0})
+    said = str(broken.value)
+    assert "- scale_claim_is_true: scale_free is True in the network's claims, and False of what it does" in said
+    assert "- channel_mixing_claim_is_true: mixes_channels is True in the network's claims, and False" in said
 
 
 def test_a_registered_network_stands_beside_the_others(stranger: ModuleType) -> None:

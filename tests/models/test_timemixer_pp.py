@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
-from small_models import BATCH, CHANNELS, LOOKBACK, STEPS, past_for, small
 from torch.testing import assert_close
 
 from rearview import models
 from rearview.core.errors import SettingsError
 from rearview.models.step_hosts import timemixer_pp
+from rearview.testing.small_models import BATCH, CHANNELS, LOOKBACK, STEPS, past_for, small
 
 
 def waves(periods: tuple[int, ...], steps: int) -> torch.Tensor:

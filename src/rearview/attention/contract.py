@@ -26,6 +26,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from rearview.attention.shared.execution import map_wide
 from rearview.attention.shared.rotary import Leading
 from rearview.attention.site import Carry, Heads, Mask, Mixture, Site, Tokens, Weights
 from rearview.core.errors import SettingsError
@@ -52,6 +53,9 @@ class Claims:
     """Cost grows linearly with the number of tokens."""
     equivariant_to_groups: bool = True
     """Permuting groups permutes the output."""
+    tokens_alike: bool = True
+    """No parameter belongs to the place of a token or to a pair of places: but for their order, contents alone tell
+    tokens apart."""
     carries_scores: bool = False
     """Takes part in residual attention scores through `carry`."""
     reads_windows: bool = False
@@ -66,6 +70,12 @@ class Claims:
     """The setting without which training in a network with batch norm tends to end at a mean."""
     reduces_to_softmax_at: str | None = None
     """The setting at which the layer is softmax attention."""
+
+    @property
+    def equivariant_to_tokens(self) -> bool:
+        """Permuting tokens permutes the output, and windows with them where those are read."""
+        ordered = self.needs_time_order or (self.causal and self.mixes_tokens)
+        return self.tokens_alike and not ordered
 
 
 class Inputs(NamedTuple):
@@ -216,7 +226,10 @@ class Projected(Attention):
 
     @abstractmethod
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
-        """The mixed values, and what the next layer needs (None without `inputs.carry`)."""
+        """The mixed values, and what the next layer needs (None without `inputs.carry`).
+
+        Of tokens in float16 the values may be in float32, and are narrowed after the output map.
+        """
 
     @abstractmethod
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Weights:
@@ -241,7 +254,7 @@ class Projected(Attention):
         return self.heads(x)[2]
 
     def project(self, heads: Heads) -> Tokens:
-        return self.out(heads.transpose(2, 3).flatten(3))
+        return map_wide(self.out, heads.transpose(2, 3).flatten(3))
 
     def _admit(self, inputs: Inputs) -> Inputs:
         """With -inf in the bias on keys of a later time, where times are what orders the tokens."""

@@ -99,7 +99,7 @@ class Layer(Projected):
             made_from = prime.Settings(features=settings.features, free=settings.free)
             width = pairs.feature_width(settings.features, site.lookback or 0) if channels else 0
             self.primer = prime.Primer((self.edges.shape[1],), 1, site.width, width, made_from)
-        self.claims = Claims(causal=site.causal)
+        self.claims = Claims(causal=site.causal, tokens_alike=settings.edges is None and not settings.primed)
 
     def prepare(self, windows: Float[Tensor, "window channel time"]) -> None:
         """Average the features of every edge over training windows; tokens that are no channels have none."""

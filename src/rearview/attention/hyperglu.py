@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, Tokens, zero_padding
+from rearview.attention.shared.execution import in_float32, through_float32
 from rearview.attention.shared.rectifier import rectify, visible_pairs
 from rearview.core.errors import SettingsError
 from rearview.core.settings import check_least
@@ -110,17 +111,18 @@ class Layer(Projected):
         self.gather = nn.Parameter(torch.empty(factor).normal_(std=FACTOR_SCALE))
         self.query_gate = nn.Linear(site.width, self.widths[0])
         self.rank_gate = nn.Linear(site.width, 3 * site.heads * settings.rank)
-        self.claims = Claims(causal=site.causal, hides_pairs=False)
+        self.claims = Claims(causal=site.causal, hides_pairs=False, tokens_alike=False)
 
     def heads(self, x: Tokens) -> tuple[Tensor, Tensor, Tensor]:
         q, k, v = super().heads(x)
         gate = self.query_gate(x).sigmoid().unflatten(-1, (self.site.heads, -1)).transpose(2, 3)
         return q * gate, k, v
 
+    @in_float32
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         if self.site.causal:
             return self._by_age(q, k, inputs, self.training) @ zero_padding(v, inputs.mask), inputs.carry
-        diagonal, spread, gather, gates = self._mixers(inputs)
+        diagonal, spread, gather, gates = self._mixers(inputs, q)
         q, k = self._branches(q, k, inputs)
         v = zero_padding(v, inputs.mask)
         chosen = q @ torch.einsum("sbghnd,shnr->sbghdr", k, spread[:READOUT]) * gates[:READOUT]
@@ -132,6 +134,7 @@ class Layer(Projected):
         direct, low = read[..., : v.shape[-1]], read[..., v.shape[-1] :] * gates[READOUT]
         return direct + low @ torch.einsum("bghne,hnr->bghre", v, spread[READOUT]), inputs.carry
 
+    @through_float32
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         if self.site.causal:
             return self._by_age(q, k, inputs, training=False)
@@ -160,23 +163,24 @@ class Layer(Projected):
         q, k = (part.unflatten(-1, (2, -1)).movedim(-2, 0) for part in (q, k))
         return q * self.scale, zero_padding(k, inputs.mask)
 
-    def _mixers(self, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _mixers(self, inputs: Inputs, like: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """1 + p, A, B [3, ...] for the tokens at hand, and s [3, batch, group, head, token, rank]."""
         tokens = inputs.x.shape[2]
-        gates = self.rank_gate(inputs.x).sigmoid().unflatten(-1, (3, self.site.heads, -1)).movedim((3, 4), (0, 3))
+        gates = self.rank_gate(inputs.x.to(self.rank_gate.weight.dtype)).sigmoid()
+        gates = gates.to(like.dtype).unflatten(-1, (3, self.site.heads, -1)).movedim((3, 4), (0, 3))
         diagonal = 1 + self.diagonal[:, None, None, :, :tokens, None]
         spread, gather = self.spread[:, :, :tokens], self.gather[:, :, :tokens]
         return diagonal.to(gates.dtype), spread.to(gates.dtype), gather.to(gates.dtype), gates
 
     def _spread_scores(self, z: Tensor, inputs: Inputs) -> Tensor:
         """z R = z (1 + p) + ((z A) * s) B^T for gate and scale."""
-        diagonal, spread, gather, gates = (part[:READOUT] for part in self._mixers(inputs))
+        diagonal, spread, gather, gates = (part[:READOUT] for part in self._mixers(inputs, z))
         low = torch.einsum("sbghtn,shnr->sbghtr", z, spread) * gates
         return z * diagonal.transpose(-1, -2) + torch.einsum("sbghtr,shnr->sbghtn", low, gather)
 
     def _read(self, a: Tensor, inputs: Inputs) -> Tensor:
         """a R^T = a (1 + p) + ((a B) * s) A^T for the readout."""
-        diagonal, spread, gather, gates = (part[READOUT] for part in self._mixers(inputs))
+        diagonal, spread, gather, gates = (part[READOUT] for part in self._mixers(inputs, a))
         low = torch.einsum("bghtn,hnr->bghtr", a, gather) * gates
         return a * diagonal.transpose(-1, -2) + torch.einsum("bghtr,hnr->bghtn", low, spread)
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from rearview.attention.contract import Claims, Heads, Inputs, Mixture, Projected, Site, zero_padding
+from rearview.attention.shared.execution import cut, in_float32, through_float32
 from rearview.core.errors import SettingsError
 from rearview.core.settings import check_least
 
@@ -64,9 +65,7 @@ def attend_all(q: Heads, k: Heads, v: Values) -> tuple[Tensor, Tensor]:
 def attend_chunks(q: Heads, k: Heads, v: Values, chunk: int = CHUNK) -> tuple[Tensor, Tensor]:
     """Numerator and normaliser when a token sees itself and earlier ones."""
     tokens = q.shape[-2]
-    padding = -tokens % chunk
-    q, k, v = (functional.pad(part, (0, 0, 0, padding)) for part in (q, k, v))
-    q, k, v = (part.unflatten(-2, (-1, chunk)) for part in (q, k, v))
+    q, k, v = (cut(part, -2, chunk) for part in (q, k, v))
     v = functional.pad(v, (0, 1), value=1.0)  # the last column sums the weights: the normaliser comes for free
     state = k.transpose(-1, -2) @ v
     before = functional.pad(state.cumsum(-3)[..., :-1, :, :], (0, 0, 0, 0, 1, 0))
@@ -83,11 +82,13 @@ class Layer(Projected):
         self.settings = settings
         self.claims = Claims(causal=site.causal, linear_in_tokens=True, takes_bias=False)
 
+    @in_float32
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         q, k = self._features(q, k, inputs)
         top, bottom = attend_chunks(q, k, v) if self.site.causal else attend_all(q, k, v)
         return top / (bottom + self.settings.eps), inputs.carry
 
+    @through_float32
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         q, k = self._features(q, k, inputs)
         w = q @ k.transpose(-1, -2)

@@ -18,6 +18,7 @@ from torch import Tensor
 from rearview.attention.caps.maps import Bare, need_one_time_axis
 from rearview.attention.contract import Claims, Inputs, Mixture, Site, zero_padding
 from rearview.attention.linear import attend_chunks
+from rearview.attention.shared.execution import in_float32, through_float32
 from rearview.attention.shared.rotary import Layout, Rotary
 from rearview.core.errors import SettingsError
 
@@ -48,10 +49,12 @@ class Layer(Bare):
         self.rotary = Rotary(site, settings.rotation)
         self.claims = Claims(causal=True, needs_time_order=True, linear_in_tokens=True, takes_bias=False)
 
+    @in_float32
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         q, k = self._turn(q, k, inputs)
         return attend_chunks(q, k, v)[0], inputs.carry
 
+    @through_float32
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         q, k = self._turn(q, k, inputs)
         return (q @ k.transpose(-1, -2)).tril()

@@ -21,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, apply_gate, causal_bias, score_bias
+from rearview.attention.shared.execution import through_float32
 from rearview.attention.shared.fused import attend, flatten_bias
 from rearview.attention.shared.places import Places
 from rearview.attention.shared.rotary import Rotary
@@ -74,6 +75,7 @@ class Layer(Projected):
             needs_time_order=settings.rotary,
             carries_scores=True,
             takes_gate=True,
+            tokens_alike=not settings.places,
             reduces_to_softmax_at=", ".join(plain) or "always",
         )
 
@@ -114,6 +116,7 @@ def attend_heads(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, site: Sit
     return attend(*rows, bias, site.per_head**-0.5, causal=site.causal, dropout=rate).view(v.shape)
 
 
+@through_float32
 def weigh_pairs(
     q: Tensor, k: Tensor, bias: Tensor | None, gate: Tensor | None, site: Site
 ) -> Float[Tensor, "*_ query key"]:

@@ -63,7 +63,9 @@ class Normalise(nn.Module):
     def statistics(self, past: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of the look-back; constants for the gradient, as in the released code."""
         with torch.no_grad():
-            if mask is None:
+            if not past.numel():
+                mean = var = past.mean(-1, keepdim=True)  # torch warns of a variance of nothing
+            elif mask is None:
                 var, mean = torch.var_mean(past, dim=-1, keepdim=True, correction=0)
             else:
                 real = mask[:, None].to(past.dtype)

@@ -116,7 +116,7 @@ def create(
     logits of `classes` classes. `adapters` stand around the network, one or several, the outermost first: names
     (`rearview.models.adapters.names()`), or mappings with a name and settings.
     """
-    from rearview.models.contract import Shape
+    from rearview.models.contract import Shape, claims_as_built
 
     module = _module(name)
     if steps is None and asks == "steps":
@@ -141,6 +141,7 @@ def create(
     if isinstance(mechanism, Mapping):
         _refuse_giants(str(mechanism.get("name", "attention")), mechanism)
     network = module.Network(shape, built) if mechanism is None else module.Network(shape, built, mechanism)
+    network.claims = claims_as_built(network)
     return _adapters.wrap(network, name, adapters)
 
 

@@ -12,7 +12,7 @@ channels, unless a model has a setting that says which ones are.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from rearview.attention import Spec
 from rearview.attention.contract import Attention, Weights
 from rearview.core.errors import SettingsError
+from rearview.embed import Normalise
 
 Past = Float[Tensor, "batch channel time"]
 Marks = Float[Tensor, "batch mark _"] | None
@@ -89,7 +90,7 @@ class ModelClaims:
     attention: bool = True
     """Has attention layers, so the `attention` setting means something."""
     mixes_channels: bool = False
-    """A channel's forecast can depend on other channels."""
+    """A channel's forecast can depend on other channels; in any network where its attention mixes groups."""
     uses_marks: bool = False
     """Has a place for calendar features and for inputs known in the future (known=..., --known)."""
     reads_ahead: bool = False
@@ -99,7 +100,8 @@ class ModelClaims:
     scale_free: bool = True
     """Affine in, affine out: a * x + b gives a * yhat + b."""
     equivariant_to_channels: bool = True
-    """Permuting the channels permutes the forecast: no parameter belongs to one channel."""
+    """Permuting the channels permutes the forecast: no parameter belongs to one channel. A network makes this claim
+    for attention that tells channels apart by their contents alone; built with another, it takes it back."""
     reconstructs: bool = False
     """Can be asked for the window itself."""
     classifies: bool = False
@@ -162,6 +164,26 @@ def layer_weights(network: nn.Module, *arguments: object, **named: object) -> li
         for hook in hooks:
             hook.remove()
     return weights
+
+
+def claims_as_built(network: "Model") -> ModelClaims:
+    """The claims of a network as its attention, or scales of single channels, leave them."""
+    claims, parts = network.claims, list(network.modules())
+    layers = [part for part in parts if isinstance(part, Attention)]
+    scaled = any(isinstance(part, Normalise) and part.weight is not None for part in parts)
+    alike = not scaled and all(map(_takes_channels_alike, layers))
+    mixed = any(layer.claims.mixes_groups for layer in layers)
+    return replace(
+        claims,
+        mixes_channels=claims.mixes_channels or mixed,
+        equivariant_to_channels=claims.equivariant_to_channels and alike,
+    )
+
+
+def _takes_channels_alike(layer: Attention) -> bool:
+    """Whether permuted channels come out permuted: they are groups of tokens in time, or tokens without an order."""
+    claims = layer.claims
+    return claims.equivariant_to_groups if layer.site.time_ordered else claims.equivariant_to_tokens
 
 
 class Model(nn.Module, ABC):

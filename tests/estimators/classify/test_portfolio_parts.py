@@ -5,9 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from rearview.estimators.classify.portfolio import ridge as ridges
-from rearview.estimators.classify.portfolio.forest import grow_forest
+from rearview.estimators.classify.portfolio.forest import TRIED, grow_forest, load_forest
 from rearview.estimators.classify.portfolio.members import draw_folds, nearest_by_class
 from rearview.estimators.classify.portfolio.ridge import Streamed, fit_ridge
 from rearview.estimators.classify.portfolio.vote import fit_vote
@@ -87,6 +90,44 @@ def test_trees_tell_classes_apart_and_answer_for_cases_they_did_not_draw():
     shuffled = codes[torch.randperm(90, generator=torch.Generator().manual_seed(0))]
     _, chance = grow_forest(X.float(), shuffled, 3, np.random.default_rng(0), trees=60)
     assert (chance.argmax(1) == shuffled).float().mean() < 0.55
+
+
+class Largest(TorchDispatchMode):
+    """The most numbers that one operation wrote."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        self.numbers = max([self.numbers, *(leaf.numel() for leaf in tree_leaves(out) if isinstance(leaf, Tensor))])
+        return out
+
+
+def test_a_forest_needs_no_more_memory_for_many_classes():
+    cases, features, trees = 600, 100, 30
+    codes = torch.arange(cases) % 300
+    X = torch.randn(300, features)[codes] + 0.1 * torch.randn(cases, features)
+    with Largest() as largest:
+        forest, left_out = grow_forest(X, codes, 300, np.random.default_rng(0), trees=trees)
+        votes = forest.vote(X)
+    assert largest.numbers <= cases * max(300, features * TRIED * trees)
+    assert len(forest.entry_classes) <= trees * cases
+    assert (votes.argmax(1) == codes).float().mean() > 0.95
+    np.testing.assert_allclose(votes.sum(1), 1, atol=1e-5)
+    np.testing.assert_allclose(left_out.sum(1), 1, atol=1e-5)
+
+
+def test_a_forest_saved_with_the_shares_of_all_classes_is_read():
+    X, codes = blobs(90, 12)
+    forest, _ = grow_forest(X.float(), codes, 3, np.random.default_rng(0), trees=7)
+    counts = forest.first.diff()
+    node = torch.arange(len(counts)).repeat_interleave(counts)
+    shares = torch.zeros(len(counts), 3)
+    shares[node, forest.entry_classes] = forest.entry_shares
+    before = {name: getattr(forest, name) for name in ("features", "thresholds", "children")}
+    read = load_forest({**before, "shares": shares.view(*forest.features.shape, 3)})
+    assert torch.equal(read.vote(X.float()), forest.vote(X.float()))
+    assert torch.equal(load_forest(forest.tensors()).vote(X.float()), forest.vote(X.float()))
 
 
 @pytest.mark.parametrize("band", [0, 1, 2, 5, 12])

@@ -25,7 +25,7 @@ from rearview.attention.caps.paths import (
 from rearview.attention.caps.recurrence import kernel_fits
 from rearview.attention.contract import Claims, Heads, Inputs, Mixture, Site, Tokens, Weights, causal_bias, pad_bias
 from rearview.attention.linear import Values
-from rearview.attention.shared.execution import full_precision, recompute
+from rearview.attention.shared.execution import full_precision, recompute, widen
 from rearview.attention.shared.fused import own_kernels_run
 from rearview.attention.shared.rotary import Layout, Rotary, frequencies
 from rearview.core.errors import SettingsError
@@ -178,7 +178,8 @@ class Layer(Bare):
                 out = weights @ _wide(v)
             else:
                 out = fast(q, k, _wide(v), found, self.settings.paths, self.form)
-        return out.to(v.dtype), inputs.carry
+        # Sums that no normaliser divides stay wide up to the output map, whose numbers are small.
+        return out if v.dtype == torch.float16 else out.to(v.dtype), inputs.carry
 
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Weights:
         found = self._signals(inputs)
@@ -220,10 +221,11 @@ class Layer(Bare):
         p, g, clock = self._raw(inputs.x)
         # A path may be silenced after the layer was made, with its map still there.
         p, g = (
-            None if part is None or path not in paths else part.flatten(0, 1)
+            None if part is None or path not in paths else widen(part).flatten(0, 1)
             for part, path in ((p, "riemann"), (g, "prefix"))
         )
         table = None if self.rotary is None or self.rotary.table is None else self.rotary.table[:, : q.shape[-2]]
+        q, k, v, clock = (widen(part) for part in (q, k, v, clock))
         rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
         return attend_clocked(*rows, p, g, clock.flatten(0, 1).squeeze(-1), table, "clock" in paths).view(v.shape)
 

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from rearview.attention.caps.recurrence import mix_chunks, score_pairs
 from rearview.attention.linear import attend_chunks
+from rearview.attention.shared.execution import cut
 
 PathName = Literal["riemann", "prefix", "clock"]
 PATHS: tuple[PathName, ...] = ("riemann", "prefix", "clock")
@@ -76,7 +77,7 @@ def log_cumulative_sum(score: Tensor) -> Tensor:
     tokens = score.shape[-2]
     if tokens <= SCAN:
         return torch.logcumsumexp(score, dim=-2)
-    runs = functional.pad(score, (0, 0, 0, -tokens % SCAN), value=LOW).unflatten(-2, (-1, SCAN))
+    runs = cut(score, -2, SCAN, value=LOW)
     within = torch.logcumsumexp(runs, dim=-2)
     before = functional.pad(log_cumulative_sum(within[..., -1, :])[..., :-1, :], (0, 0, 1, 0), value=LOW)
     return torch.logaddexp(within, before.unsqueeze(-2)).flatten(-3, -2)[..., :tokens, :]

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from rearview.attention.kernels import available
+from rearview.attention.shared.execution import cut
 
 CHUNK = 16
 GROUP = 16
@@ -36,8 +37,7 @@ def mix_chunks(q: Channels, k: Channels, v: Values, log_gate: Channels) -> Value
 
         return caps.mix(q, k, v, log_gate)
     tokens = q.shape[-2]
-    padding = -tokens % CHUNK
-    q, k, v, log_gate = (_cut(functional.pad(part, (0, 0, 0, padding)), -2, CHUNK) for part in (q, k, v, log_gate))
+    q, k, v, log_gate = (cut(part, -2, CHUNK) for part in (q, k, v, log_gate))
     scores, since, until = score_chunks(q, k, log_gate)
     out = scores @ v
     if tokens > CHUNK:
@@ -89,9 +89,7 @@ def scan_states(log_gate: Channels, added: States) -> States:
     count = log_gate.shape[-2]
     if count <= GROUP:
         return _states_of_a_group(log_gate, added)
-    padding = -count % GROUP
-    log_gate = _cut(functional.pad(log_gate, (0, 0, 0, padding)), -2, GROUP)
-    added = _cut(functional.pad(added, (0, 0, 0, 0, 0, padding)), -3, GROUP)
+    log_gate, added = cut(log_gate, -2, GROUP), cut(added, -3, GROUP)
     within = _states_of_a_group(log_gate, added)
     since = log_gate.cumsum(-2)
     ends = scan_states(since[..., -1, :], within[..., -1, :, :])

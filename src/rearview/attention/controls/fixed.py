@@ -63,7 +63,7 @@ class Layer(Projected):
         if settings.kind == "softplus":
             matrix = torch.eye(site.tokens) + torch.randn_like(matrix)
         self.matrix = nn.Parameter(matrix)
-        self.claims = Claims(causal=site.causal, takes_gate=True)
+        self.claims = Claims(causal=site.causal, takes_gate=True, tokens_alike=False)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         weights = self._weights(v.shape[-2], inputs)

@@ -43,7 +43,7 @@ class Layer(Projected):
         super().__init__(site)
         self.settings = settings
         self.places = Places(site)
-        self.claims = Claims(causal=site.causal, takes_gate=True)
+        self.claims = Claims(causal=site.causal, takes_gate=True, tokens_alike=False)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         return softmax.mix_heads(*self._compare(v), v, inputs, self.site, self.training), inputs.carry

@@ -245,7 +245,7 @@ class Layer(Attention):
             found = mix_on_gpu(q, k, v, self.local, self._gate(), inputs)
             if found is not None:
                 return found
-        local, handed_on = self.local.mix(q, k, v, inputs)
+        local, handed_on = self._local(q, k, v, inputs)
         if self.settings.exclude_self and q.shape[1] == 1:
             return local, handed_on
         return self._gate()(self._across(q, k, v, inputs.mask), local, q).to(v.dtype), handed_on
@@ -278,7 +278,7 @@ class Layer(Attention):
 
     def _mix_part(self, inputs: Inputs, memory: Memory) -> Mixture:
         q, k, v = self.local.heads(inputs.x)
-        local, handed_on = self.local.mix(q, k, v, inputs)
+        local, handed_on = self._local(q, k, v, inputs)
         with full_precision(q.device):
             across = normalise(read(self._features(q, k, inputs.mask)[0], memory))
         return self._gate()(across, local, q).to(v.dtype), handed_on
@@ -347,6 +347,11 @@ class Layer(Attention):
         gate = self.lent[0] if self.lent else self.gate
         assert gate is not None
         return gate
+
+    def _local(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
+        """What the local part finds within each channel, as wide as the values are."""
+        mixed, handed_on = self.local.mix(q, k, v, inputs)
+        return mixed.half() if v.dtype == torch.float16 else mixed, handed_on
 
     def _across(self, q: Queries, k: Queries, v: Values, mask: Mask | None) -> Values:
         with full_precision(q.device):

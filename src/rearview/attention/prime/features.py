@@ -25,6 +25,7 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
+from rearview.attention.shared.spectrum import irfft, rfft
 from rearview.core.errors import SettingsError
 
 ROLLING = 12
@@ -60,21 +61,22 @@ def standardise(x: Tensor) -> Tensor:
 def lead_lag(windows: Windows) -> Float[Tensor, "channel channel time"]:
     """R_ij(tau), averaged over windows."""
     length = windows.shape[-1]
-    spectrum = torch.fft.rfft(standardise(windows))
+    spectrum = rfft(standardise(windows))
     crossed = torch.einsum("wjf,wif->ijf", spectrum, spectrum.conj()) / len(windows)
-    return torch.fft.irfft(crossed, n=length) / length
+    return irfft(crossed, n=length) / length
 
 
 def lead_lag_each(windows: Windows) -> Float[Tensor, "window channel channel time"]:
     """R_ij(tau) of every window by itself."""
     length = windows.shape[-1]
-    spectrum = torch.fft.rfft(standardise(windows))
-    return torch.fft.irfft(spectrum[:, None] * spectrum[:, :, None].conj(), n=length) / length
+    spectrum = rfft(standardise(windows))
+    return irfft(spectrum[:, None] * spectrum[:, :, None].conj(), n=length) / length
 
 
 def instantaneous_each(windows: Windows, rolling: int = ROLLING) -> Float[Tensor, "window channel channel 3"]:
     """Pearson, Pearson of standard deviations over `rolling` steps, Spearman, of every window by itself."""
-    rolled = windows.unfold(-1, min(rolling, windows.shape[-1]), 1).std(-1, correction=0)
+    spans = windows.unfold(-1, min(rolling, windows.shape[-1]), 1)
+    rolled = spans.std(-1, correction=0) if spans.numel() else spans.mean(-1)  # torch warns of a spread of nothing
     scores = [standardise(part) for part in (windows, rolled, _ranks(windows))]
     return torch.stack([z @ z.transpose(-1, -2) / z.shape[-1] for z in scores], dim=-1)
 
@@ -82,7 +84,7 @@ def instantaneous_each(windows: Windows, rolling: int = ROLLING) -> Float[Tensor
 def crossed_spectra(windows: Windows) -> Complex[Tensor, "window channel channel frequency"]:
     """C_ij = X_i conj(X_j) of z-scored windows under a Hann window, complex."""
     hann = torch.hann_window(windows.shape[-1], dtype=windows.dtype, device=windows.device)
-    spectrum = torch.fft.rfft(standardise(windows) * hann)
+    spectrum = rfft(standardise(windows) * hann)
     return spectrum[:, :, None] * spectrum[:, None].conj()
 
 

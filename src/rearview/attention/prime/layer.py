@@ -22,7 +22,7 @@ from rearview.attention.prime import features as pairs
 from rearview.attention.prime.window_primer import WindowPrimer, draw_features
 from rearview.attention.rbca import lend_decay
 from rearview.attention.shared import execution
-from rearview.attention.shared.execution import block_spans, recompute
+from rearview.attention.shared.execution import block_spans, in_float32, recompute, through_float32
 from rearview.attention.shared.graph import Edges, list_edges, scatter_weights, softmax_by_query
 from rearview.core.errors import SettingsError
 from rearview.embed import dropout
@@ -197,6 +197,7 @@ class Layer(Projected):
             needs_time_order=self.decay is not None,
             reads_windows=settings.per_window,
             takes_gate=self.edges is None,
+            tokens_alike=settings.per_window and not settings.free and settings.primer == "dense",
             reduces_to_softmax_at="primer='sparse', sparsity=1.0",
         )
 
@@ -253,7 +254,8 @@ class Layer(Projected):
         bias = self._bias(inputs, q)
         if self.edges is None:
             logits = self._apply_gate(self._scores(q, k, self._window_features(inputs)), inputs)
-            return (logits if bias is None else logits + bias).softmax(-1).unflatten(0, leading)
+            weights = (logits if bias is None else logits + bias).softmax(-1)
+            return (weights.half() if q.dtype == torch.float16 else weights).unflatten(0, leading)
         edges, primers = self._edges_within(tokens)
         along = weigh_edges(q, k, edges, primers, bias, self.scale)
         return scatter_weights(along, edges, tokens).unflatten(0, leading)
@@ -373,6 +375,7 @@ def attend_pairs(
     return (weights[..., None] * values).sum(-2)
 
 
+@in_float32
 def _scores(q: Tensor, k: Tensor, primers: Tensor, scale: float) -> Tensor:
     keys = k[:, :, None] * primers.movedim(-2, -4)[..., : k.shape[-1]]
     return (keys * q[..., None, :]).sum(-1) * scale
@@ -422,6 +425,7 @@ def mix_edges(
     return out.to(v.dtype)
 
 
+@through_float32
 def weigh_edges(
     q: Queries, k: Keys, edges: Edges, primers: EdgePrimers, bias: Tensor | None, scale: float
 ) -> Float[Tensor, "row head edge"]:

@@ -15,6 +15,7 @@ from rearview import attention
 from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, hide_padding
 from rearview.attention.rbca.biased_attention import attend_biased, attend_by_age, expand_ages
 from rearview.attention.rbca.biases import BIASES, STUDY, Number, Rate, Window, butterworth, find_window, spread_rates
+from rearview.attention.shared.execution import through_float32
 from rearview.attention.shared.fused import flatten_bias
 from rearview.attention.softmax import join_carried
 from rearview.core.errors import SettingsError
@@ -294,6 +295,7 @@ class Layer(Projected):
         handed_on = (q, k, fading) if self.settings.residual_mask == "accumulate" else (q, k)
         return mixed.view(v.shape), None if inputs.carry is None else handed_on
 
+    @through_float32
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         q, k = join_carried(q, k, inputs)
         scores = q @ k.transpose(-1, -2) * self.site.per_head**-0.5

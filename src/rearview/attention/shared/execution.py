@@ -2,12 +2,17 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.modules import module as any_module
 from torch.utils.checkpoint import checkpoint
 
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 AUTOCAST = ("cpu", "cuda", "mps", "xpu")
 """Kinds of device that have autocast."""
 
@@ -26,6 +31,57 @@ def full_precision(device: torch.device) -> AbstractContextManager[object]:
     """Products as exact as their operands, under autocast too."""
     # Asking torch whether a device has autocast would break a compiled graph in two.
     return torch.autocast(device.type, enabled=False) if device.type in AUTOCAST else nullcontext()
+
+
+def widen(x: Tensor) -> Tensor:
+    """x in float32 where it is in float16, whose numbers end at 65,504; in its own type elsewhere."""
+    return x.float() if x.dtype == torch.float16 else x
+
+
+def in_float32(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """A function that is given float32 in place of float16, under autocast too; what it returns stays that wide.
+
+    For what grows as a product of queries and keys: of tokens near 100 it leaves the range of float16.
+    """
+
+    @wraps(function)
+    def widened(*arguments: Given.args, **named: Given.kwargs) -> Result:
+        device = next((x.device for x in arguments if isinstance(x, Tensor) and x.dtype == torch.float16), None)
+        if device is None:
+            return function(*arguments, **named)
+        wide = (widen(x) if isinstance(x, Tensor) else x for x in arguments)
+        with full_precision(device):
+            return function(*wide, **named)  # type: ignore[arg-type]
+
+    return widened
+
+
+def through_float32(function: Callable[Given, Tensor]) -> Callable[Given, Tensor]:
+    """The same for a function whose result fits into float16, and is handed back in it."""
+    wide = in_float32(function)
+
+    @wraps(function)
+    def narrowed(*arguments: Given.args, **named: Given.kwargs) -> Tensor:
+        half = any(isinstance(x, Tensor) and x.dtype == torch.float16 for x in arguments)
+        result = wide(*arguments, **named)
+        return result.half() if half else result
+
+    return narrowed
+
+
+def map_wide(linear: nn.Linear, x: Tensor) -> Tensor:
+    """linear(x), where x in float32 on its way into float16 is narrowed after the map instead of before."""
+    if x.dtype != torch.float32 or torch.float16 not in (linear.weight.dtype, autocast_type(x.device)):
+        return linear(x)
+    bias = None if linear.bias is None else linear.bias.float()
+    with full_precision(x.device):
+        return functional.linear(x, linear.weight.float(), bias).to(torch.float16)
+
+
+def autocast_type(device: torch.device) -> torch.dtype | None:
+    """The type that autocast brings products to; None where it is off."""
+    kind = device.type
+    return torch.get_autocast_dtype(kind) if kind in AUTOCAST and torch.is_autocast_enabled(kind) else None
 
 
 def recompute(function: Callable[..., Tensor], *arguments: object, random: bool = False) -> Tensor:
@@ -50,6 +106,16 @@ def block_spans(count: int, each: int, device: torch.device) -> list[tuple[int, 
         return [(0, count)]
     block = max(1, budget(device) // max(1, each))
     return [(a, min(a + block, count)) for a in range(0, count, block)]
+
+
+def cut(x: Tensor, dim: int, size: int, value: float = 0.0) -> Tensor:
+    """x cut along an axis, counted from the end, into pieces of `size`, the last one filled up with `value`."""
+    count = x.shape[dim]
+    # Of a length that changes, a compiler cancels this against the division, and a remainder only after minutes.
+    padding = (count + size - 1) // size * size - count
+    # It takes what is filled up for contiguous, too, which it is not where nothing is missing.
+    x = x.contiguous() if torch.compiler.is_compiling() else x
+    return functional.pad(x, (*[0] * (-2 * dim - 1), padding), value=value).unflatten(dim, (-1, size))
 
 
 def has_hooks(module: nn.Module) -> bool:

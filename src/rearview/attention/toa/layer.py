@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, apply_gate, pad_bias, zero_padding
 from rearview.attention.rbca import lend_decay
+from rearview.attention.shared.execution import in_float32, through_float32
 from rearview.attention.shared.fused import own_kernels_run
 from rearview.attention.shared.rectifier import ScoreNorm, rectify, visible_pairs, weigh_by_kernel
 from rearview.attention.softmax import attend_heads, join_carried
@@ -162,6 +163,7 @@ class Layer(Projected):
             carries_scores=settings.carry_scores,
             takes_gate=True,
             hides_pairs=False,
+            tokens_alike=False,
             batch_norm_needs=None if settings.kind == "softmax" or settings.score_norm != "none" else 'score_norm="l2"',
             reduces_to_softmax_at="kind softmax, M1 = M2 = 0",
         )
@@ -171,19 +173,25 @@ class Layer(Projected):
         before, after = self.offsets(v.shape[-2], v, self.settings.sor and self.training)
         k, v = zero_padding(k, inputs.mask), zero_padding(v, inputs.mask)
         k, v = apply_operator(before.transpose(-1, -2), k), apply_operator(after, v)
-        kind, plain = self.settings.kind, inputs.gate is None
-        rate = self.site.dropout if self.training else 0.0
-        if plain and kind == "softmax":
+        if self.settings.kind == "softmax" and inputs.gate is None:
             # The fused kernel divides by sqrt(d_h) whatever the scale is here.
             queries = q[0] if self.settings.score_scale is None else q[0] * (self.scale * self.site.per_head**0.5)
             return attend_heads(queries, k[0], v, self._bias(inputs, q), self.place, self.training), handed_on
-        if plain and inputs.bias is None and self.causal == self.place.causal and self.settings.score_norm == "none":
-            mixed = weigh_by_kernel(q, k, v, inputs.mask, self.scale, self.causal, kind, rate)
-            if mixed is not None:
-                return mixed, handed_on
-        weights = self._weights(q @ k.transpose(-1, -2), inputs)
-        return dropout(weights, rate, self.training) @ v, handed_on
+        return self._mix_rectified(q, k, v, inputs), handed_on
 
+    @in_float32
+    def _mix_rectified(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Tensor:
+        """The values mixed by weights that no fused kernel of softmax makes; keys and values have met M1 and M2."""
+        rate = self.site.dropout if self.training else 0.0
+        whole = inputs.gate is None and inputs.bias is None and self.causal == self.place.causal
+        if whole and self.settings.score_norm == "none" and self.settings.kind != "softmax":
+            mixed = weigh_by_kernel(q, k, v, inputs.mask, self.scale, self.causal, self.settings.kind, rate)
+            if mixed is not None:
+                return mixed
+        weights = self._weights(q @ k.transpose(-1, -2), inputs)
+        return dropout(weights, rate, self.training) @ v
+
+    @through_float32
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         q, k, _ = self._branches(q, k, inputs)
         before, after = self.offsets(q.shape[-2], q, regularise=False)

@@ -17,7 +17,7 @@ from rearview.data.panel import Finding
 from rearview.estimators.base import resolve_device
 from rearview.estimators.classify.fit import Fitted
 from rearview.estimators.classify.portfolio.blocks import load_block
-from rearview.estimators.classify.portfolio.forest import Forest
+from rearview.estimators.classify.portfolio.forest import load_forest
 from rearview.estimators.classify.portfolio.members import Linear, Member, Neighbours, Networks, Trees
 from rearview.estimators.classify.portfolio.portfolio import Portfolio, Standing
 from rearview.estimators.classify.portfolio.ridge import Ridge
@@ -161,7 +161,7 @@ def _read_member(
     if facts["kind"] == "Linear":
         return Linear(tuple(facts["blocks"]), Ridge.from_tensors(tensors).to(device))
     if facts["kind"] == "Trees":
-        return Trees(tuple(facts["blocks"]), Forest.from_tensors(tensors).to(device))
+        return Trees(tuple(facts["blocks"]), load_forest(tensors).to(device))
     if facts["kind"] == "Neighbours":
         return Neighbours.from_tensors(tensors).to(device)
     networks = []

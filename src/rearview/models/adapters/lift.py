@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention.prime.features import standardise
+from rearview.attention.shared.spectrum import irfft, rfft
 from rearview.core.errors import SettingsError
 from rearview.models.adapters._leaders import LeaderAdapter
 from rearview.models.contract import Model, Past, Steps
@@ -65,15 +66,15 @@ class Adapter(LeaderAdapter):
     def refine(self, z: Past, ahead: Steps) -> Steps:
         with torch.no_grad():
             leaders = find_leaders(z, self.leaders)
-            moved = torch.fft.rfft(shift(z, ahead, leaders))
+            moved = rfft(shift(z, ahead, leaders))
         evidence = functional.pad(leaders.correlations.abs(), (1, 0), value=1.0)
         evidence = (evidence / self.temperature).softmax(-1)[..., 1:]
         up, apart, own = self.filters(z, evidence).split([self.leaders, self.leaders, 1], dim=2)
-        spectrum = torch.fft.rfft(ahead)
+        spectrum = rfft(ahead)
         filtered = moved * up
         differences = (filtered - spectrum.unsqueeze(2)) * apart
         parts = [filtered.sum(2), differences.sum(2), spectrum * own.squeeze(2)]
-        return torch.fft.irfft(self.mix(torch.cat(parts, dim=-1)), n=ahead.shape[-1])
+        return irfft(self.mix(torch.cat(parts, dim=-1)), n=ahead.shape[-1])
 
 
 class Filters(nn.Module):
@@ -134,7 +135,7 @@ class Leaders(NamedTuple):
 def find_leaders(windows: Float[Tensor, "window channel time"], count: int) -> Leaders:
     """The `count` strongest leaders of every channel."""
     batch, channels, length = windows.shape
-    spectrum = torch.fft.rfft(standardise(windows))
+    spectrum = rfft(standardise(windows))
     # A compiler would unroll the portions, and an exported network is to take a batch of any size.
     portion = channels
     if not torch.compiler.is_compiling():
@@ -154,7 +155,7 @@ def shift(windows: Tensor, ahead: Tensor, leaders: Leaders) -> Float[Tensor, "wi
 
 
 def _strongest(led: Tensor, leader: Tensor, length: int, count: int) -> Leaders:
-    crossed = torch.fft.irfft(led[:, :, None] * leader[:, None].conj(), n=length) / length
+    crossed = irfft(led[:, :, None] * leader[:, None].conj(), n=length) / length
     sizes = crossed.abs()
     peaks = (sizes[..., 1:-1] >= sizes[..., :-2]) & (sizes[..., 1:-1] >= sizes[..., 2:])
     strength, lag = (sizes[..., 1:-1] * peaks).max(-1)

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention.shared.execution import full_precision
+from rearview.attention.shared.spectrum import irfft, rfft
 from rearview.core.errors import SettingsError
 from rearview.core.settings import check_least
 from rearview.embed import Dropout, Normalise
@@ -173,8 +174,8 @@ class Smoothing(nn.Module):
         if grown is not None:
             added = added + keep[:, None] * grown
         # Twice the length, so that the end does not reach round to the beginning.
-        spectrum = torch.fft.rfft(added, 2 * steps, dim=1) * torch.fft.rfft(kernel, 2 * steps, dim=0)[..., None]
-        smoothed = torch.fft.irfft(spectrum, 2 * steps, dim=1)[:, :steps]
+        spectrum = rfft(added, 2 * steps, dim=1) * rfft(kernel, 2 * steps, dim=0)[..., None]
+        smoothed = irfft(spectrum, 2 * steps, dim=1)[:, :steps]
         return smoothed + (kernel * keep)[..., None] * self.start
 
 
@@ -194,7 +195,7 @@ class Waves(nn.Module):
         self.register_buffer("sines", (2 / lookback * angles.sin()).float(), persistent=False)
 
     def forward(self, z: Features) -> Span:
-        spectrum = torch.fft.rfft(z, dim=1)[:, self.span]
+        spectrum = rfft(z, dim=1)[:, self.span]
         strongest = spectrum.abs().topk(self.count, dim=1).indices
         kept = torch.zeros(spectrum.shape, dtype=z.dtype, device=z.device).scatter_(1, strongest, 1.0)
         real, imaginary = spectrum.real * kept, spectrum.imag * kept

@@ -14,7 +14,7 @@ channel. Another mechanism (`attention="softmax"`) runs on the same graph: pairs
 bias of -inf, so it pays for all pairs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -100,6 +100,8 @@ class Network(ChannelHost):
                     "use gat's own attention, softmax or prime, or the complete graph."
                 )
         self.register_buffer("linked", linked)
+        if edges is not None:
+            self.claims = replace(self.claims, equivariant_to_channels=False)
         self.head = self.readout()
 
     @classmethod

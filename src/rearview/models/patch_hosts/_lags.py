@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from rearview.attention.shared.spectrum import irfft, rfft
+
 LEAST_SHARE = 0.25
 """Of the observed steps, those that must have another one a lag before; fewer say little of a lag."""
 LEAST_PAIRS = 3
@@ -58,11 +60,11 @@ def measure_differences(z: Past, observed: Seen) -> Float[Tensor, "batch channel
     there = observed.to(torch.promote_types(z.dtype, torch.float32))
     steps = there.sum(-1, keepdim=True)
     centred = (z - (z * there).sum(-1, keepdim=True) / steps.clamp(min=1)) * there
-    values, marks, squares = (torch.fft.rfft(part, 2 * length) for part in (centred, there, centred.square()))
+    values, marks, squares = (rfft(part, 2 * length) for part in (centred, there, centred.square()))
     spectra = torch.stack(
         [values * values.conj(), marks * marks.conj(), squares * marks.conj(), marks * squares.conj()]
     )
-    product, pairs, now, before = torch.fft.irfft(spectra, 2 * length)[..., :length]
+    product, pairs, now, before = irfft(spectra, 2 * length)[..., :length]
     pairs = pairs.round()
     difference = (now + before - 2 * product).clamp(min=0) / pairs.clamp(min=1) + TIE
     enough = (pairs >= (LEAST_SHARE * steps).clamp(min=LEAST_PAIRS)) & (torch.arange(length, device=z.device) > 0)

@@ -27,6 +27,7 @@ from torch.nn import functional
 from rearview import attention as mechanisms
 from rearview.attention import Spec
 from rearview.attention.contract import Attention, Site
+from rearview.attention.shared.spectrum import rfft
 from rearview.core.errors import SettingsError
 from rearview.core.settings import check_least
 from rearview.embed import Dropout, Normalise, Points
@@ -202,7 +203,7 @@ class Block(nn.Module):
     def weigh_periods(self, coarsest: Scale, frequencies: Tensor) -> Float[Tensor, "batch period"]:
         """The share of each period in each window, by its amplitude."""
         wide = coarsest.to(torch.promote_types(coarsest.dtype, torch.float32))
-        amplitudes = torch.fft.rfft(wide, dim=1).abs().mean(-1)
+        amplitudes = rfft(wide, dim=1).abs().mean(-1)
         return amplitudes[:, frequencies.clamp(max=amplitudes.shape[1] - 1)].softmax(-1)
 
 

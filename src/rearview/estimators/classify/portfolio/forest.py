@@ -5,6 +5,7 @@ the trees that did not draw a case answer for it. All trees of a portion grow to
 on whole arrays.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,7 @@ DEEPEST = 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forest(TensorRecord):
-    """The trees, each as arrays over its nodes; the root is node 0."""
+    """The trees, each as arrays over its nodes; the root is node 0. Only classes that a leaf has are held for it."""
 
     features: Tensor
     """[tree, node]: the feature that is compared; 0 at a leaf."""
@@ -32,15 +33,39 @@ class Forest(TensorRecord):
     """[tree, node]: a case with more goes right."""
     children: Tensor
     """[tree, node]: the left child, the right one follows it; 0 at a leaf."""
-    shares: Tensor
-    """[tree, node, class]: classes of the training cases at the node."""
+    first: Tensor
+    """[trees x nodes + 1]: the first entry of each node, tree after tree."""
+    entry_classes: Tensor
+    """[entry]: a class among the training cases at a leaf."""
+    entry_shares: Tensor
+    """[entry]: its share of them."""
+    classes: Tensor
+    """The number of classes."""
 
     def vote(self, features: Float[Tensor, "case feature"]) -> Float[Tensor, "case class"]:
         """Shares of the classes, averaged over all trees."""
-        together = portion(features, len(self.features) * self.shares.shape[-1])
-        return torch.cat([self._by_tree(part).mean(1) for part in features.split(together)])
+        return self.add_up(features) / len(self.features)
 
-    def _by_tree(self, features: Tensor) -> Float[Tensor, "case tree class"]:
+    def add_up(self, features: Float[Tensor, "case feature"], by: Tensor | None = None) -> Float[Tensor, "case class"]:
+        """Shares of the classes, added up over all trees, or over those that are true for a case in [case, tree]."""
+        together = portion(features, len(self.features) + int(self.classes))
+        parts = features.split(together)
+        which = [None] * len(parts) if by is None else by.split(together)
+        return torch.cat([self._add_up(*each) for each in zip(parts, which, strict=True)])
+
+    def _add_up(self, features: Tensor, by: Tensor | None) -> Tensor:
+        leaf = self._leaves(features)
+        row = torch.arange(len(leaf), device=leaf.device)[:, None].expand_as(leaf)
+        leaf, row = (leaf.flatten(), row.flatten()) if by is None else (leaf[by], row[by])
+        begin, count = self.first[leaf], self.first[leaf + 1] - self.first[leaf]
+        before = (count.cumsum(0) - count).repeat_interleave(count)
+        entry = begin.repeat_interleave(count) + torch.arange(len(before), device=leaf.device) - before
+        total = features.new_zeros(len(features), int(self.classes))
+        place = row.repeat_interleave(count), self.entry_classes[entry]
+        return total.index_put_(place, self.entry_shares[entry], accumulate=True)
+
+    def _leaves(self, features: Tensor) -> Int[Tensor, "case tree"]:
+        """The leaf of each case in each tree, numbered through all trees."""
         trees = torch.arange(len(self.features), device=features.device)
         at = torch.zeros(len(features), len(trees), dtype=torch.int64, device=features.device)
         for _ in range(DEEPEST):
@@ -49,7 +74,17 @@ class Forest(TensorRecord):
                 break
             right = features.gather(1, self.features[trees, at]) > self.thresholds[trees, at]
             at = torch.where(child > 0, child + right, at)
-        return self.shares[trees, at]
+        return at + trees * self.features.shape[1]
+
+
+def load_forest(tensors: Mapping[str, Tensor]) -> Forest:
+    """The forest that its tensors describe, or those of one saved with the shares of all classes at all nodes."""
+    if "shares" not in tensors:
+        return Forest.from_tensors(tensors)
+    shares = tensors["shares"].flatten(0, 1)
+    node, label = shares.nonzero(as_tuple=True)
+    entries = {"first": _count_up(node, len(shares)), "entry_classes": label, "entry_shares": shares[node, label]}
+    return Forest.from_tensors({**tensors, **entries, "classes": label.new_tensor(shares.shape[1])})
 
 
 def grow_forest(
@@ -64,33 +99,24 @@ def grow_forest(
     drawn = torch.from_numpy(random.integers(cases, size=(trees, min(cases, MOST_CASES)))).to(features.device)
     tried = max(1, round(TRIED * features.shape[1]))
     together = portion(features, drawn.shape[1] * tried)
-    parts = [_grow(features, codes, classes, some, tried, random) for some in drawn.split(together)]
-    widest = max(part.features.shape[1] for part in parts)
-    forest = Forest(
-        **{
-            name: torch.cat([_widen(getattr(part, name), widest) for part in parts])
-            for name in ("features", "thresholds", "children", "shares")
-        }
-    )
+    levels = [
+        {**level, "tree": level["tree"] + begin, "entry_tree": level["entry_tree"] + begin}
+        for begin in range(0, trees, together)
+        for level in _grow(features, codes, classes, drawn[begin : begin + together], tried, random)
+    ]
+    forest = _assemble(levels, trees, classes)
     unseen = torch.ones(trees, cases, dtype=torch.bool, device=features.device).scatter_(1, drawn, False)
-    left_out = torch.cat(
-        [
-            (forest._by_tree(part) * seen.T[..., None]).sum(1) / seen.sum(0)[:, None].clamp(min=1)
-            for part, seen in zip(features.split(256), unseen.split(256, dim=1), strict=True)
-        ]
-    )
+    left_out = forest.add_up(features, unseen.T) / unseen.sum(0)[:, None].clamp(min=1)
     return forest, torch.where(unseen.any(0)[:, None], left_out, torch.nan)
-
-
-def _widen(array: Tensor, nodes: int) -> Tensor:
-    more = array.new_zeros(len(array), nodes - array.shape[1], *array.shape[2:])
-    return torch.cat([array, more], dim=1)
 
 
 def _grow(
     features: Tensor, codes: Tensor, classes: int, drawn: Tensor, tried: int, random: np.random.Generator
-) -> Forest:
-    """Grow a tree for each row of drawn cases; nodes of all trees on a level are numbered through."""
+) -> list[dict[str, Tensor]]:
+    """Grow a tree for each row of drawn cases; nodes of all trees on a level are numbered through.
+
+    Classes are counted where they occur: places times classes would be far more numbers than cases where both are many.
+    """
     device, trees = features.device, len(drawn)
     generator = torch.Generator().manual_seed(int(random.integers(2**62)))
     case = drawn.flatten()
@@ -101,21 +127,21 @@ def _grow(
     levels: list[dict[str, Tensor]] = []
     for depth in range(DEEPEST):
         places = len(tree)
-        count = torch.zeros(places * classes, device=device)
-        count.index_add_(0, at * classes + label, torch.ones_like(label, dtype=count.dtype))
-        count = count.view(places, classes)
-        size = count.sum(1)
+        found, entry, count = torch.unique(at * classes + label, return_inverse=True, return_counts=True)
+        held, held_class, count = found // classes, found % classes, count.to(features.dtype)
+        size = torch.zeros(places, device=device).index_add_(0, held, count)
+        most = torch.zeros(places, device=device).scatter_reduce(0, held, count, "amax")
         order = torch.arange(places, device=device)
         begin = torch.zeros(trees, dtype=torch.int64, device=device).scatter_reduce(
             0, tree, order, "amin", include_self=False
         )
         node = first[tree] + order - begin[tree]
-        open_ = (count.amax(1) < size) & (depth < DEEPEST - 1)
+        open_ = (most < size) & (depth < DEEPEST - 1)
         feature = torch.zeros(places, dtype=torch.int64, device=device)
         threshold = torch.zeros(places, device=device)
         split = torch.zeros(places, dtype=torch.bool, device=device)
         inside = open_[at]
-        case, label, at = case[inside], label[inside], at[inside]
+        case, label, at, entry = case[inside], label[inside], at[inside], entry[inside]
         if len(case):
             choice = torch.randint(features.shape[1], (places, tried), generator=generator).to(device)
             shares = torch.rand(places, tried, generator=generator).to(device)
@@ -125,9 +151,11 @@ def _grow(
             high = torch.full((places, tried), -torch.inf, device=device).scatter_reduce(0, where, values, "amax")
             cut = low + shares * (high - low)
             right = (values > cut[at]).to(values.dtype)
-            on_right = torch.zeros(places * classes, tried, device=device).index_add_(0, at * classes + label, right)
-            on_right = on_right.view(places, classes, tried)
-            loss = _disorder(on_right) + _disorder(count[..., None] - on_right)
+            still = open_[held]
+            row = (still.long().cumsum(0) - 1)[entry]
+            on_right = torch.zeros(int(still.sum()), tried, device=device).index_add_(0, row, right)
+            on_left = count[still][:, None] - on_right
+            loss = sum(_disorder(on_side, held[still], places) for on_side in (on_right, on_left))
             loss = torch.where(high > low, loss, torch.inf)
             best = loss.argmin(1)
             split = open_ & loss.gather(1, best[:, None])[:, 0].isfinite()
@@ -142,7 +170,10 @@ def _grow(
         levels.append(
             {
                 "tree": tree, "node": node, "features": feature, "thresholds": threshold, "children": child,
-                "shares": count / size[:, None].clamp(min=1),
+                **{name: part[~split[held]] for name, part in {
+                    "entry_tree": tree[held], "entry_node": node[held], "entry_classes": held_class,
+                    "entry_shares": count / size[held],
+                }.items()},
             }
         )  # fmt: skip
         first = first + nodes
@@ -152,23 +183,37 @@ def _grow(
         stays = split[at]
         case, label = case[stays], label[stays]
         at = 2 * rank[at[stays]] + side[stays]
-    return _assemble(levels, trees, int(first.max()), classes)
+    return levels
 
 
-def _disorder(counts: Float[Tensor, "place class tried"]) -> Float[Tensor, "place tried"]:
-    """Cases times the entropy of their classes."""
-    total = counts.sum(1)
-    return torch.xlogy(total, total) - torch.xlogy(counts, counts).sum(1)
+def _disorder(
+    counts: Float[Tensor, "entry tried"], held: Int[Tensor, " entry"], places: int
+) -> Float[Tensor, "place tried"]:
+    """Cases of each place times the entropy of their classes, an entry for each place and class."""
+    total, apart = (
+        counts.new_zeros(places, counts.shape[1]).index_add_(0, held, part)
+        for part in (counts, torch.xlogy(counts, counts))
+    )
+    return torch.xlogy(total, total) - apart
 
 
-def _assemble(levels: list[dict[str, Tensor]], trees: int, nodes: int, classes: int) -> Forest:
-    tree = torch.cat([level["tree"] for level in levels])
-    node = torch.cat([level["node"] for level in levels])
+def _assemble(levels: list[dict[str, Tensor]], trees: int, classes: int) -> Forest:
+    arrays = {name: torch.cat([level[name] for level in levels]) for name in levels[0]}
+    nodes = int(arrays["node"].max()) + 1
+    laid = {}
+    for name in ("features", "thresholds", "children"):
+        laid[name] = arrays[name].new_zeros(trees, nodes)
+        laid[name][arrays["tree"], arrays["node"]] = arrays[name]
+    place, order = (arrays["entry_tree"] * nodes + arrays["entry_node"]).sort()
+    return Forest(
+        **laid,
+        first=_count_up(place, trees * nodes),
+        entry_classes=arrays["entry_classes"][order],
+        entry_shares=arrays["entry_shares"][order],
+        classes=place.new_tensor(classes),
+    )
 
-    def lay_out(name: str) -> Tensor:
-        values = torch.cat([level[name] for level in levels])
-        laid = values.new_zeros(trees, nodes, *values.shape[1:])
-        laid[tree, node] = values
-        return laid
 
-    return Forest(*(lay_out(name) for name in ("features", "thresholds", "children", "shares")))
+def _count_up(place: Int[Tensor, " entry"], places: int) -> Int[Tensor, " place"]:
+    """Entries before each place, and all of them at the end."""
+    return torch.cat([place.new_zeros(1), torch.bincount(place, minlength=places).cumsum(0)])

@@ -1,10 +1,11 @@
-"""Layers in standard places, tokens for them, and what the checks measure: influence, cost, the operator applied.
+"""Layers in standard places, tokens for them, and what promises are measured by: influence, cost, the operator applied.
 
 Every axis has its own prime, so that no transposed axis can pass.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from rearview import attention
+from rearview.attention import Spec
 from rearview.attention.contract import Attention, Site, Weights
 from rearview.core.errors import SettingsError
 
@@ -31,11 +33,12 @@ SITE = Site(
 EXACT = 1e-11  # float64, a few thousand operations on numbers near 1
 
 
-def place(name: str, dtype: torch.dtype = torch.float64, seed: int = 17, **changes: Any) -> Attention:
+def place(spec: Spec, dtype: torch.dtype = torch.float64, seed: int = 17, **changes: Any) -> Attention:
     """A layer in evaluation mode whose every parameter has left its initial value, so that none hides at zero."""
     torch.manual_seed(seed)
     site = replace(SITE, **changes)
-    layer = attention.create(name, site)
+    name, settings = attention.split(spec)
+    layer = attention.create(name, site, **settings)
     channels = site.groups if site.time_ordered else site.tokens
     layer.prepare(torch.randn(19, channels, LOOKBACK))
     with torch.no_grad():
@@ -44,19 +47,17 @@ def place(name: str, dtype: torch.dtype = torch.float64, seed: int = 17, **chang
     return layer.to(dtype).eval()
 
 
-def place_causal(name: str) -> Attention | None:
-    """A layer in a causal place, or None where the mechanism refuses such places in a sentence that names it."""
+def place_causal(spec: Spec, **changes: Any) -> Attention | None:
+    """A layer in a causal place, or None where the mechanism refuses such places."""
     try:
-        return place(name, causal=True)
-    except SettingsError as error:
-        refusal = str(error)
-    assert name in refusal
-    return None
+        return place(spec, causal=True, **changes)
+    except SettingsError:
+        return None
 
 
-def both(name: str) -> list[Attention]:
+def both(spec: Spec) -> list[Attention]:
     """The layer in a place that is not causal and, unless it refuses, in one that is."""
-    return [layer for layer in (place(name), place_causal(name)) if layer is not None]
+    return [layer for layer in (place(spec), place_causal(spec)) if layer is not None]
 
 
 def tokens_for(layer: Attention, batch: int = BATCH, tokens: int | None = None, seed: int = 29) -> Tensor:
@@ -85,14 +86,14 @@ def scores_bias(layer: Attention, batch: int = BATCH) -> Tensor:
     return torch.randn(batch, site.groups, site.heads, site.tokens, site.tokens, generator=draw, dtype=torch.float64)
 
 
-def influence(run: Callable[[Tensor], Tensor], x: Tensor, axis: int) -> Tensor:
-    """[output, input] along an axis: how far the output moves when one input does."""
-    still = run(x)
+def influence(run: Callable[..., Tensor], x: Tensor, axis: int, **given: Any) -> Tensor:
+    """[output, input] along an axis: how far the output moves when one input does, with whatever else is given."""
+    still = run(x, **given)
     moved = []
     for index in range(x.shape[axis]):
         changed = x.clone()
         changed.select(axis, index).add_(torch.randn_like(changed.select(axis, index)))
-        moved.append((run(changed) - still).abs().transpose(0, axis).flatten(1).amax(1))
+        moved.append((run(changed, **given) - still).abs().transpose(0, axis).flatten(1).amax(1))
     return torch.stack(moved, dim=1)
 
 
@@ -110,17 +111,17 @@ def operated(layer: Attention, weights: Weights, x: Tensor) -> Tensor:
     """
     parts = weights if isinstance(weights, dict) else {"all": weights}
     mixed = {name: _applied(layer, part, layer.values(x)) for name, part in parts.items()}
-    if hasattr(layer, "combine"):
-        return layer.project(layer.combine(**mixed, x=x))
-    return layer.project(sum(mixed.values()))
+    combine = getattr(layer, "combine", None)
+    return layer.project(reduce(torch.add, mixed.values()) if combine is None else combine(**mixed, x=x))
 
 
 def _applied(layer: Attention, part: Tensor, values: Tensor) -> Tensor:
     if part.dim() == 6:
         return torch.einsum("bghqck,bchke->bghqe", part, values)
-    if hasattr(layer, "primers"):
+    primers = getattr(layer, "primers", None)
+    if primers is not None:
         tokens = values.shape[3]
-        return torch.einsum("bghqk,qkhe,bghke->bghqe", part, layer.primers()[:tokens, :tokens], values)
+        return torch.einsum("bghqk,qkhe,bghke->bghqe", part, primers()[:tokens, :tokens], values)
     return part @ values
 
 
@@ -138,6 +139,6 @@ class Elements(TorchDispatchMode):
 def cost(layer: Attention) -> Tensor:
     """Multiplications of all matrix products, and numbers written by all operations, in one forward pass."""
     x = tokens_for(layer, batch=1)
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as products, Elements() as held:
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as products, Elements() as held:  # type: ignore[no-untyped-call]
         layer(x)
     return torch.tensor([products.get_total_flops(), held.total], dtype=torch.float64)
