@@ -268,6 +268,7 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
         time_format=shape,
         bare=times.bare,
         time_index=table.time_index == roles.time,
+        period=table.periods.get(roles.time) if options.every is None else None,
         static=options.static if statics is not None else (),
         levels=options.levels,
         source=table.source if table.backend == "file" else "frame",

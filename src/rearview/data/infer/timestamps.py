@@ -401,8 +401,8 @@ def _offset_name(minutes: int) -> str:
 def localise(stamps: Stamps, layout: Layout) -> NativeSeries:
     """Stamps in the kind the caller gave them: a series of the caller's library, or text for data read from a file.
 
-    Aware of the time zone, dates, integers or text, as they came. A wall time that the clocks skip moves on, of one
-    they repeat the first is taken.
+    Aware of the time zone, dates, integers, text or periods of pandas, as they came. A wall time that the clocks skip
+    moves on, of one they repeat the first is taken.
     """
     if layout.bare:
         stamps, layout = to_wall_time(stamps, layout), replace(layout, timezone=None, stored="wall", bare=False)
@@ -442,6 +442,8 @@ def localise(stamps: Stamps, layout: Layout) -> NativeSeries:
     if layout.backend == "pandas":
         import pandas as pd
 
+        if layout.period is not None:
+            return pd.Series(pd.PeriodIndex(stamps, freq=layout.period), name=layout.time_col)
         if zone is None:
             # numpy's days have no pandas dtype; dates came as Python objects and go back as such.
             dated = values.dtype == np.dtype("datetime64[D]")

@@ -42,6 +42,8 @@ class Table:
     """'line 7' or 'row 5' for a row, counted from 0, of the table."""
     time_index: str | None = None
     """The column that was a pandas index of stamps."""
+    periods: Mapping[str, str] = field(default_factory=dict)
+    """The frequency of pandas, such as Q-NOV, of columns that held periods; they became the moments these begin."""
     separator: str | None = None
     """What stands between the cells of a text file."""
     decimal_comma: bool = False
@@ -173,11 +175,11 @@ def from_frame(given: Any, *, index_names: Collection[str] = ()) -> Table:
     import narwhals as nw
 
     source, time_index, index_levels, index_keys = "the frame", None, frozenset[str](), frozenset[str]()
-    frame = given
+    frame, periods = given, dict[str, str]()
     if hasattr(frame, "index") and hasattr(frame, "to_frame") and not hasattr(frame, "columns"):
         frame = frame.to_frame("y" if frame.name is None else str(frame.name))
     if hasattr(frame, "index") and hasattr(frame, "columns"):
-        frame, time_index, index_levels, index_keys = _flatten_pandas(frame, source, index_names)
+        frame, periods, time_index, index_levels, index_keys = _flatten_pandas(frame, source, index_names)
     elif hasattr(frame, "column_names"):
         check_unique([str(name) for name in frame.column_names], source)
     try:
@@ -200,6 +202,7 @@ def from_frame(given: Any, *, index_names: Collection[str] = ()) -> Table:
         taken.get_column,
         "row {}".format,
         time_index,
+        periods,
         index_levels=index_levels,
         index_keys=index_keys,
         reopen=lambda _, index_names: from_frame(given, index_names=index_names),
@@ -223,17 +226,17 @@ def from_array(array: "NDArray[np.generic]") -> Table:
 
 def _flatten_pandas(
     frame: Any, source: str, index_names: Collection[str]
-) -> tuple[Any, str | None, frozenset[str], frozenset[str]]:
+) -> tuple[Any, dict[str, str], str | None, frozenset[str], frozenset[str]]:
     """A pandas frame with text for column names, stamps for periods, and columns for an index of stamps or ids.
 
-    Beside it: the column that was an index of stamps, the index levels that became no column, and those that became one
-    because they stand beside stamps.
+    Beside it: the frequencies of periods, the column that was an index of stamps, the index levels that became no
+    column, and those that became one because they stand beside stamps.
     """
     if frame.columns.nlevels > 1:
         raise InputError(f"{source} has column names of {frame.columns.nlevels} levels; flatten them to one level.")
     names = [str(name) for name in frame.columns]
     check_unique(names, source)
-    added, left_out, keys, time_index = {}, set(), set(), None
+    added, periods, left_out, keys, time_index = {}, dict[str, str](), set(), set(), None
     levels = [frame.index.get_level_values(number) for number in range(frame.index.nlevels)]
     temporal = [level.dtype.kind == "M" or _is_period(level.dtype) for level in levels]
     for level, stamps in zip(levels, temporal, strict=True):
@@ -244,19 +247,26 @@ def _flatten_pandas(
         if not name or name in names or name in added:
             continue
         if stamps or beside or name in index_names:
-            added[name] = level.to_timestamp() if _is_period(level.dtype) else level
+            added[name] = level
+            if _is_period(level.dtype):
+                added[name], periods[name] = level.to_timestamp(), _frequency(level.dtype)
             time_index = name if stamps else time_index
             keys |= {name} if beside and not stamps else set()
         else:
             left_out.add(name)
     for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
         if _is_period(dtype):
-            added[name] = frame[name].dt.to_timestamp()
+            added[str(name)], periods[str(name)] = frame[name].dt.to_timestamp(), _frequency(dtype)
     if any(not isinstance(name, str) for name in frame.columns):
         frame = frame.set_axis(names, axis=1)
-    return (frame.assign(**added) if added else frame), time_index, frozenset(left_out), frozenset(keys)
+    return (frame.assign(**added) if added else frame), periods, time_index, frozenset(left_out), frozenset(keys)
 
 
 def _is_period(dtype: Any) -> bool:
     # numpy is slow to spell its dtypes, and no period is one of them.
     return dtype.kind == "O" and str(dtype).startswith("period")
+
+
+def _frequency(period: Any) -> str:
+    """'Q-NOV' of the dtype period[Q-NOV]; its offset would call it QE-NOV, of which pandas makes no period."""
+    return str(period).removeprefix("period[").removesuffix("]")
