@@ -350,7 +350,7 @@ def _read_text(table: Table, name: str, cells: list[str], options: ReadOptions, 
         return _bad_stamps(cells, text, options)
     if table.backend != "file":
         kind: TimeKind = "datetime" if objects else "text"
-    elif any(mark in text.format for mark in ("%q", "%V")):
+    elif any(mark in text.format for mark in ("%q", "%V", "%k", "%o", "%O")):
         kind = "text"
     else:
         kind = "datetime" if "%H" in text.format or "%I" in text.format else "date"
@@ -473,5 +473,14 @@ def _as_text(stamps: Stamps, layout: Layout) -> Stamps:
 
 
 def _write(moment: datetime, shape: str) -> str:
-    """A moment in a format of `strftime`, and its quarter for %q."""
-    return moment.strftime(shape.replace("%q", str((moment.month + 2) // 3)))
+    """A moment in a format of `strftime` and the marks of `StampText.format`."""
+    following = moment.year + 1
+    own = {
+        "%q": (moment.month + 2) // 3,
+        "%k": (moment.month + 5) // 6,
+        "%o": f"{following % 100:02d}",
+        "%O": following,
+    }
+    for mark, text in own.items():
+        shape = shape.replace(mark, str(text))
+    return moment.strftime(shape)
