@@ -183,6 +183,23 @@ def test_a_pandas_index_of_stamps_is_the_time_column() -> None:
     same(load(long.set_index("unique_id")), load(long))
 
 
+def test_a_pandas_index_of_text_or_years_is_the_time_column_where_there_is_no_other() -> None:
+    frame = wide_frame()
+    texts, columns = frame["date"].dt.strftime("%Y-%m-%d %H:%M"), ["a"]
+    for name in ("date", "Datum", None):
+        indexed = load(frame[columns].set_index(texts.rename(name)))
+        same(indexed, load(frame[["date", *columns]]))
+        assert (indexed.layout.time_index, indexed.layout.time_col) == (True, name or "date")
+    dates = pd.Series([1.0, 2.0, 4.0], index=[date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 4)])
+    assert load(dates).lengths.tolist() == [4]
+    assert str(load(pd.DataFrame({"y": [1.0, 2.0, 3.0]}, index=pd.Index([2020, 2021, 2022], name="Year"))).step) == "YS"
+    for rows in (pd.Index([5, 9, 11]), pd.Index([5, 9, 11], name="id"), pd.Index(["a", "b", "c"])):
+        counted = load(pd.DataFrame({"y": [1.0, 2.0, 3.0]}, index=rows))
+        assert [one.what for one in counted.findings if one.kind == "repaired"] == ["row numbers"]
+    both = frame.set_index(texts.rename("Zeit"))
+    assert load(both).layout.time_col == "date"
+
+
 def test_integer_column_names_are_read_as_text() -> None:
     frame = pd.DataFrame({0: [1.0, 2.0, 3.0], 1: [4.0, 5.0, 6.0]}, index=pd.date_range("2024-01-01", periods=3))
     assert load(frame).columns == ("0", "1")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
-from rearview.core.wording import listing, plural
+from rearview.core.wording import listing, plural, quantity
 from rearview.data.holidays import is_holiday
 from rearview.data.infer.timestamps import show
 from rearview.data.infer.wall_time import to_wall_time
@@ -67,7 +67,12 @@ def drop_empty_targets(panel: Panel, *, named: bool = False) -> Panel:
     return replace(rest, targets=targets, known=known, findings=tuple(findings))
 
 
-def note_early_ends(panel: Panel) -> Panel:
+def note_ends(panel: Panel) -> Panel:
+    """The panel with findings on series that end before others, or without values, and where their forecasts begin."""
+    return _note_empty_ends(_note_early_ends(panel))
+
+
+def _note_early_ends(panel: Panel) -> Panel:
     """The panel with a finding on series of a long table that end before others: their forecasts begin there."""
     ends = panel.stamps[panel.offsets[1:] - 1]
     early = np.flatnonzero(ends < ends.max())
@@ -84,6 +89,31 @@ def note_early_ends(panel: Panel) -> Panel:
         )
     finding = Finding("warning", "early ends", len(early), message)
     return replace(panel, findings=(*panel.findings, finding))
+
+
+def _note_empty_ends(panel: Panel) -> Panel:
+    """The panel with a finding on series whose last rows have no value to forecast: what follows them is forecast."""
+    if panel.observed is None:
+        return panel
+    seen = np.asarray(panel.observed[:, : panel.targets].any(axis=1))
+    last = np.array([a + int(np.flatnonzero(seen[a:b]).max(initial=-1)) for a, b in panel.bounds()])
+    empty = panel.offsets[1:] - 1 - last
+    series = np.flatnonzero((empty > 0) & (last >= panel.offsets[:-1]))
+    if not len(series):
+        return panel
+    first = int(series[0])
+    of = f" of series {panel.ids[first]!r}" if panel.layout.named_series else ""
+    valued, end = (
+        show(one) for one in to_wall_time(panel.stamps[[last[first], panel.offsets[first + 1] - 1]], panel.layout)
+    )
+    others = "" if len(series) == 1 else f" ({len(series):,} of {panel.series:,} series end so)"
+    known = ", or give them as future (--future) if they say what is known ahead" if panel.known else ""
+    message = (
+        f"The last {quantity(int(empty[first]), 'row')}{of} after {valued} "
+        f"{plural(int(empty[first]), 'has', 'have')} no value to forecast{others}: the forecast begins after {end}. "
+        f"Leave them out to have it begin after {valued}{known}."
+    )
+    return replace(panel, findings=(*panel.findings, Finding("warning", "empty ends", int(empty.sum()), message)))
 
 
 def check_targets(panel: Panel) -> None:

@@ -6,6 +6,7 @@ Problems are kept until all of it has been looked at, and refused together.
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Unpack
 
@@ -334,6 +335,11 @@ def _assign(table: Table, options: ReadOptions) -> tuple[Table, Roles, ReadOptio
         roles, findings = assign_roles(table, options)
         return table, roles, options, findings
     except NoTimeColumn:
+        indexed = table.with_index() if options.time_col is None else None
+        if indexed is not None and infer_kind(indexed.fetch(indexed.names[0]), options.date_format) != "other":
+            with suppress(NoTimeColumn):
+                roles, findings = assign_roles(indexed, options)
+                return replace(indexed, time_index=roles.time), roles, options, findings
         counted = options.freq is not None and options.freq.unit == "int"
         if (len(table.names) > 1 and not counted) or options.time_col is not None:
             raise

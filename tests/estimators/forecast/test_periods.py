@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import rearview as rv
+from rearview.core.errors import InputError
 from rearview.data.infer.timestamps import localise
 from rearview.data.panel_reader import load
 
@@ -57,3 +58,7 @@ def test_known_inputs_are_taken_by_periods() -> None:
     future = pd.DataFrame({"promo": [1, 0]}, index=ahead)
     assert model.predict(future=future).index.tolist() == ahead.tolist()
     assert model.what_if({"promo": 0}, future=future).index.tolist() == ahead.tolist()
+    assert model.predict(future=future.rename_axis(None)).equals(model.predict(future=future))
+    assert model.predict(future=future.set_index(ahead.astype(str))).equals(model.predict(future=future))
+    with pytest.raises(InputError, match="has no column 'when'"):
+        model.predict(future=future.reset_index(drop=True))

@@ -44,6 +44,8 @@ class Table:
     """The column that was a pandas index of stamps."""
     periods: Mapping[str, str] = field(default_factory=dict)
     """The frequency of pandas, such as Q-NOV, of columns that held periods; they became the moments these begin."""
+    plain_index: "nw.Series[Any] | None" = None
+    """A pandas index of text, or of numbers with a name, that became no column."""
     separator: str | None = None
     """What stands between the cells of a text file."""
     decimal_comma: bool = False
@@ -88,6 +90,7 @@ class Table:
             place=lambda row: self.place(int(rows[row])),
             reopen=self.reopen_with(lambda table: table.select(rows)),
             surplus=(),
+            plain_index=None,
             starts=tuple(sorted({bisect_left(rows, start) for start in self.starts})),
             parsed={},
         )
@@ -120,8 +123,21 @@ class Table:
             place=place,
             numeric=frozenset(),
             reopen=None,
+            plain_index=None,
             parsed={},
         )
+
+    def with_index(self) -> "Table | None":
+        """This table with its plain index as its first column; None where there is none."""
+        index = self.plain_index
+        if index is None or index.name in self.names:
+            return None
+
+        def fetch(name: str) -> TableColumn:
+            return index if name == index.name else self.fetch(name)
+
+        names = (index.name, *self.names)
+        return replace(self, names=names, fetch=fetch, plain_index=None, parsed={})
 
     def reopen_with(self, change: "Callable[[Table], Table]") -> "Callable[..., Table] | None":
         """How the data is opened again where a change was made to it; None where it can't be."""
@@ -175,10 +191,11 @@ def from_frame(given: Any, *, index_names: Collection[str] = ()) -> Table:
     import narwhals as nw
 
     source, time_index, index_levels, index_keys = "the frame", None, frozenset[str](), frozenset[str]()
-    frame, periods = given, dict[str, str]()
+    frame, periods, plain = given, dict[str, str](), None
     if hasattr(frame, "index") and hasattr(frame, "to_frame") and not hasattr(frame, "columns"):
         frame = frame.to_frame("y" if frame.name is None else str(frame.name))
     if hasattr(frame, "index") and hasattr(frame, "columns"):
+        plain = _plain_index(frame.index)
         frame, periods, time_index, index_levels, index_keys = _flatten_pandas(frame, source, index_names)
     elif hasattr(frame, "column_names"):
         check_unique([str(name) for name in frame.column_names], source)
@@ -203,10 +220,19 @@ def from_frame(given: Any, *, index_names: Collection[str] = ()) -> Table:
         "row {}".format,
         time_index,
         periods,
+        None if plain is None or time_index is not None else nw.from_native(plain, series_only=True),
         index_levels=index_levels,
         index_keys=index_keys,
         reopen=lambda _, index_names: from_frame(given, index_names=index_names),
     )
+
+
+def name_index(frame: Any, name: str) -> Any:
+    """A pandas frame whose single index, not of numbers, has no name, with this name; anything else as it is."""
+    index: Any = getattr(frame, "index", None)
+    if getattr(index, "names", None) != [None] or name in getattr(frame, "columns", ()):
+        return frame
+    return frame.rename_axis(name) if index.dtype.kind in "MO" else frame
 
 
 def from_array(array: "NDArray[np.generic]") -> Table:
@@ -260,6 +286,13 @@ def _flatten_pandas(
     if any(not isinstance(name, str) for name in frame.columns):
         frame = frame.set_axis(names, axis=1)
     return (frame.assign(**added) if added else frame), periods, time_index, frozenset(left_out), frozenset(keys)
+
+
+def _plain_index(index: Any) -> Any:
+    """A pandas index of text, or of numbers with a name, as a series: files read without dates have stamps there."""
+    if index.nlevels > 1 or (index.dtype.kind != "O" and not index.name):
+        return None
+    return index.to_series(index=range(len(index)), name=INDEX_NAME if index.name is None else str(index.name))
 
 
 def _is_period(dtype: Any) -> bool:
