@@ -33,7 +33,7 @@ from rearview.data.infer.row_order import RowOrder, TableRows, align, keep_order
 from rearview.data.infer.series_ids import JOIN, fill_down, find_id_columns, missing_ids, read_series
 from rearview.data.infer.stray_rows import find_stray_rows, leave_out_units, repairs_of, trailing_remarks
 from rearview.data.infer.timestamps import Times, infer_kind, read_times, require_times, show, stamp_problems
-from rearview.data.infer.turned_table import turn_clock_columns, turn_stamp_columns
+from rearview.data.infer.turned_table import turn_clock_columns, turn_stamp_columns, turn_year_rows
 from rearview.data.infer.wall_time import find_zone, second_pass
 from rearview.data.io.files import open_table
 from rearview.data.io.table import ROW_NAME, Table
@@ -306,9 +306,10 @@ def _turn(table: Table, options: ReadOptions) -> tuple[Table, ReadOptions, list[
         return table, options, [Repair("repaired", "times in columns", len(table), message, None, None, names[0])]
     turned = turn_stamp_columns(table)
     if turned is None:
-        return table, options, []
-    first = next(name for name in table.names if name not in turned.table.names)
-    table, ids, left_out, totals = turned
+        turned = turn_year_rows(table) or turn_year_rows(table.with_index() or table)
+        if turned is None or named & {*table.names} - {*turned.table.names, *turned.left_out}:
+            return table, options, []
+    table, ids, left_out, totals, first = turned
     message = f"The columns are stamps, {first!r} first: each is read as a row"
     message += f" of the series that {listing(ids)} {plural(len(ids), 'names', 'name')}." if ids else "."
     if left_out:
