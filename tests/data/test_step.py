@@ -278,6 +278,28 @@ def test_a_month_stamped_on_another_day_than_the_others_is_named_with_the_flags_
         assert str(series.step) == every
 
 
+@pytest.mark.parametrize(
+    ("seconds", "early", "late", "flag"),
+    [
+        (60, 0, 5, "--every min --agg mean"),
+        (60, 3, 3, "--every 5min --agg mean"),
+        (3600, 0, 500, "--every h --agg mean"),
+        (3600, 200, 200, "--every 6h --agg mean"),
+        (86_400, 0, 9000, "--every D --agg mean"),
+    ],
+)
+def test_a_clock_that_is_not_exact_is_refused_with_the_flags_that_gather_its_rows(
+    seconds: int, early: int, late: int, flag: str
+) -> None:
+    stray = np.random.default_rng(0).integers(-early, late + 1, 300)
+    stamps = stamp("2024-01-01") + (np.arange(300) * seconds + stray).astype("timedelta64[s]")
+    with pytest.raises(InputError, match=rf"one comes about every .*but not exactly so\. {flag} gathers"):
+        infer([stamps])
+    every = flag.split()[1]
+    panel = load(pd.DataFrame({"date": stamps, "y": 1.0}), every=every, agg="mean")
+    assert "gaps" not in [finding.what for finding in panel.findings]
+
+
 def test_months_on_any_day_are_refused_with_the_flags_that_read_them() -> None:
     days = pd.date_range("2015-02-01", periods=60, freq="MS") + pd.to_timedelta(np.arange(60) * 7 % 25, unit="D")
     with pytest.raises(InputError, match=r"Each month holds one stamp.*--every ME --agg last"):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
-from rearview.data.step import Stamps, Step
+from rearview.data.step import MICROSECONDS, Stamps, Step
 
 _DAY = np.timedelta64(86_400_000_000, "us")
 _WEEKDAY_OF_EPOCH = 3
@@ -23,6 +23,14 @@ _MONTHLY = "Each month holds one stamp, on days that differ"
 _DAYS_OF_MONTHS = {"BME": "the last business day", "ME": "the last day", "BMS": "the first business day"}
 _MOST_MONTHS = 0.7
 """The share of stamps on one kind of day of their months from which the others are taken for mistakes, or holidays."""
+
+_UNSTEADY, _STRAY = 0.2, 0.1
+"""How far, of a step, the stamps of a clock that is not exact stray, and the share of stamps that may stray further."""
+_ROUND = tuple(
+    Step(count, unit)
+    for unit, counts in {"s": (1, 5, 10, 30), "min": (1, 5, 10, 15, 30), "h": (1, 6), "D": (1,), "W": (1,)}.items()
+    for count in counts
+)
 
 BY_DAYS, BY_MONTHS = "--every D --agg sum", "--every ME --agg last"
 """Flags that gather events by days, and stamps that stand on another day in each month, by months."""
@@ -56,8 +64,32 @@ def infer_step(stamps: Stamps, offsets: NDArray[np.int64]) -> Step:
     lengths = differences.astype("timedelta64[us]").astype(np.int64)
     if np.any(lengths % lengths.min()):
         _refuse_other_days(stamps, offsets)
-    modal = _modal(lengths, "microseconds", lambda: _once_a_month(stamps, offsets))
+    try:
+        modal = _modal(lengths, "microseconds", lambda: _once_a_month(stamps, offsets))
+    except NoRegularStep as error:
+        steady = _gather_unsteady(stamps, lengths)
+        raise (error if steady is None else steady) from None
     return Step(int(modal), "us").simplest()
+
+
+def _gather_unsteady(stamps: Stamps, lengths: NDArray[np.int64]) -> NoRegularStep | None:
+    """The refusal of a clock that is not exact, as of a sensor, with the flags that gather its rows; None: no such."""
+    usual = float(np.median(lengths))
+    near = min(_ROUND, key=lambda step: abs(step.count * MICROSECONDS[step.unit] - usual))
+    length = near.count * MICROSECONDS[near.unit]
+    if abs(length - usual) > _UNSTEADY * length or np.mean(np.abs(lengths - usual) > _UNSTEADY * usual) > _STRAY:
+        return None
+    # A clock that is late by little has one stamp in each step; one that is early, too, has two in some and none in
+    # others, and several are taken together.
+    every = near
+    if np.mean(np.diff(near.floor(stamps)) == np.timedelta64(length, "us")) < 1 - _STRAY:
+        every = next((step for step in _ROUND if step.count * MICROSECONDS[step.unit] >= 5 * length), near)
+    flag = f"--every {every} --agg mean"
+    return NoRegularStep(
+        f"the stamps have no regular step: one comes about {near.words()}, but not exactly so. {flag} gathers them "
+        "into regular rows.",
+        flag,
+    )
 
 
 def _once_a_month(stamps: Stamps, offsets: NDArray[np.int64]) -> bool:
