@@ -92,26 +92,27 @@ def _note_early_ends(panel: Panel) -> Panel:
 
 
 def _note_empty_ends(panel: Panel) -> Panel:
-    """The panel with a finding on series whose last rows have no value to forecast: what follows them is forecast."""
+    """The panel with a finding on variables whose last rows have no value: what follows these rows is forecast."""
     if panel.observed is None:
         return panel
-    seen = np.asarray(panel.observed[:, : panel.targets].any(axis=1))
-    last = np.array([a + int(np.flatnonzero(seen[a:b]).max(initial=-1)) for a, b in panel.bounds()])
-    empty = panel.offsets[1:] - 1 - last
-    series = np.flatnonzero((empty > 0) & (last >= panel.offsets[:-1]))
-    if not len(series):
+    ends = [panel.observed[a:b, : panel.targets][::-1] for a, b in panel.bounds()]
+    empty = np.stack([np.where(end.any(axis=0), end.argmax(axis=0), 0) for end in ends])
+    if not empty.any():
         return panel
-    first = int(series[0])
-    of = f" of series {panel.ids[first]!r}" if panel.layout.named_series else ""
-    valued, end = (
-        show(one) for one in to_wall_time(panel.stamps[[last[first], panel.offsets[first + 1] - 1]], panel.layout)
+    first, target = (int(one[0]) for one in np.nonzero(empty))
+    rows, last = int(empty[first, target]), int(panel.offsets[first + 1]) - 1
+    names = _target_variables(panel)
+    of = (
+        f" of {'series ' if panel.layout.named_series else ''}{names[first if panel.layout.named_series else target]!r}"
     )
-    others = "" if len(series) == 1 else f" ({len(series):,} of {panel.series:,} series end so)"
+    valued, end = (show(one) for one in to_wall_time(panel.stamps[[last - rows, last]], panel.layout))
+    count, noun = int((empty > 0).any(axis=1 if panel.layout.named_series else 0).sum()), "columns"
+    noun = "series" if panel.layout.named_series else noun
+    others = "" if count == 1 else f" ({count:,} of {len(names):,} {noun} end so)"
     known = ", or give them as future (--future) if they say what is known ahead" if panel.known else ""
     message = (
-        f"The last {quantity(int(empty[first]), 'row')}{of} after {valued} "
-        f"{plural(int(empty[first]), 'has', 'have')} no value to forecast{others}: the forecast begins after {end}. "
-        f"Leave them out to have it begin after {valued}{known}."
+        f"The last {quantity(rows, 'row')}{of} after {valued} {plural(rows, 'has', 'have')} no value{others}: the "
+        f"forecast begins after {end}. Leave them out to have it begin after {valued}{known}."
     )
     return replace(panel, findings=(*panel.findings, Finding("warning", "empty ends", int(empty.sum()), message)))
 

@@ -113,7 +113,7 @@ class HeldOut:
             return f"{drawn}, on {words}", ()
         note = (
             "Too short to hold rows out: the threshold rests on training rows and is likely too low, so that ordinary "
-            "rows are alarms; bring more rows."
+            "rows may be alarms; bring more rows."
         )
         return f"{drawn}, on the training rows", (note,)
 

@@ -431,7 +431,9 @@ class PreparedPortfolio:
 
 def prepare(panel: Panel, spec: DetectSpec) -> PreparedPortfolio:
     """Check, hold out and scale the rows; what can't be learned from is refused."""
-    return PreparedPortfolio(spec, network_fit.prepare(panel, replace(spec, model=NETWORK), WINDOW))
+    # Rows that hold anomalies are no reference, and nothing is remembered of them.
+    least_held = None if spec.threshold == "robust" else WINDOW
+    return PreparedPortfolio(spec, network_fit.prepare(panel, replace(spec, model=NETWORK), least_held))
 
 
 def choose_members(spec: DetectSpec, panel: Panel) -> tuple[str, ...]:
