@@ -16,7 +16,7 @@ GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "time_features.npz", all
 SETS = json.loads(str(GOLDEN["config"]))["sets"]
 STEP = {"hourly": "h", "min15": "15min", "min10": "10min", "daily": "D", "weekly": "W"}
 FEATURES = dict.fromkeys(UNITS, 0) | {"us": 6, "s": 6, "min": 5, "h": 4, "D": 3, "B": 3, "W": 2}
-FEATURES |= {"MS": 1, "ME": 1, "QS": 1, "QE": 1}
+FEATURES |= dict.fromkeys(("MS", "ME", "QS", "QE", "BMS", "BME", "BQS", "BQE"), 1)
 
 
 def stamps_of(name: str) -> np.ndarray:

@@ -114,6 +114,13 @@ def test_a_frame_with_ambiguous_columns_is_refused():
     assert as_cases(frame.rename(columns={"id": "who"}), "kind", id_col="who").channels == 2
 
 
+def test_a_row_for_each_case_is_refused_with_what_to_do():
+    pandas = pytest.importorskip("pandas")
+    wide = pandas.DataFrame(np.ones((4, 9)), columns=[f"step {n}" for n in range(9)]).assign(id=range(4), label="a")
+    with pytest.raises(InputError, match="a column for each step, make rows of its steps first, as pandas' melt does"):
+        as_cases(wide)
+
+
 def test_a_matrix_is_one_channel_and_a_list_may_be_unequal():
     assert as_cases(X[:, 0]).series[1].shape == (1, 4)
     assert as_cases([X[0], X[1][:, :2]]).lengths.tolist() == [4, 2]

@@ -183,6 +183,23 @@ def test_a_pandas_index_of_stamps_is_the_time_column() -> None:
     same(load(long.set_index("unique_id")), load(long))
 
 
+def test_a_pandas_index_of_text_or_years_is_the_time_column_where_there_is_no_other() -> None:
+    frame = wide_frame()
+    texts, columns = frame["date"].dt.strftime("%Y-%m-%d %H:%M"), ["a"]
+    for name in ("date", "Datum", None):
+        indexed = load(frame[columns].set_index(texts.rename(name)))
+        same(indexed, load(frame[["date", *columns]]))
+        assert (indexed.layout.time_index, indexed.layout.time_col) == (True, name or "date")
+    dates = pd.Series([1.0, 2.0, 4.0], index=[date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 4)])
+    assert load(dates).lengths.tolist() == [4]
+    assert str(load(pd.DataFrame({"y": [1.0, 2.0, 3.0]}, index=pd.Index([2020, 2021, 2022], name="Year"))).step) == "YS"
+    for rows in (pd.Index([5, 9, 11]), pd.Index([5, 9, 11], name="id"), pd.Index(["a", "b", "c"])):
+        counted = load(pd.DataFrame({"y": [1.0, 2.0, 3.0]}, index=rows))
+        assert [one.what for one in counted.findings if one.kind == "repaired"] == ["row numbers"]
+    both = frame.set_index(texts.rename("Zeit"))
+    assert load(both).layout.time_col == "date"
+
+
 def test_integer_column_names_are_read_as_text() -> None:
     frame = pd.DataFrame({0: [1.0, 2.0, 3.0], 1: [4.0, 5.0, 6.0]}, index=pd.date_range("2024-01-01", periods=3))
     assert load(frame).columns == ("0", "1")
@@ -209,6 +226,15 @@ def test_lists_are_refused_by_name(tmp_path: Path) -> None:
     [
         (["2024-01-31", "2024-02-29", "2024-03-31"], "2024-01-31", "2024-04-30"),
         (["1949-01", "1949-02", "1949-03"], "1949-01-01", "1949-04"),
+        (["2001/02", "2002/03", "2003/04"], "2001-01-01", "2004/05"),
+        (["2009-10", "2010-11", "2011-12"], "2009-01-01", "2012-13"),
+        (["1998-99", "1999-00", "2000-01"], "1998-01-01", "2001-02"),
+        (["2001–02", "2002–03", "2003–04"], "2001-01-01", "2004–05"),
+        (["FY 2001/02", "FY 2002/03", "FY 2003/04"], "2001-01-01", "FY 2004/05"),
+        (["1998 - 1999", "1999 - 2000", "2000 - 2001"], "1998-01-01", "2001 - 2002"),
+        (["2019H1", "2019H2", "2020H1"], "2019-01-01", "2020H2"),
+        (["S2 2019", "S1 2020", "S2 2020"], "2019-07-01", "S1 2021"),
+        (["2001-01", "2001-02", "2001-03"], "2001-01-01", "2001-04"),
         (["31.01.2020", "01.02.2020", "02.02.2020"], "2020-01-31", "03.02.2020"),
         (["01/31/2020", "02/01/2020", "02/02/2020"], "2020-01-31", "02/03/2020"),
         (["2020/01/31", "2020/02/01", "2020/02/02"], "2020-01-31", "2020/02/03"),

@@ -13,7 +13,10 @@ from rearview.data.panel_reader import load
 from rearview.data.step import MONTHS, UNITS, Step
 
 # A start on the grid of each unit: 31 January 2020 is a Friday and a month end in a leap year.
-STARTS = dict.fromkeys(UNITS, "2020-01-31T06:30:00") | {"QE": "2019-12-31", "YE": "2019-12-31"}
+STARTS = dict.fromkeys(UNITS, "2020-01-31T06:30:00") | {
+    **dict.fromkeys(("QE", "YE", "BQE", "BYE"), "2019-12-31"),
+    **dict.fromkeys(("BMS", "BQS", "BYS"), "2020-01-01T06:30:00"),
+}
 
 
 def infer(series: list[np.ndarray]) -> Step:
@@ -59,6 +62,11 @@ def days(stamps: NDArray[np.generic]) -> list[str]:
         ("12MS", Step(1, "YS"), "YS", "every year"),
         ("A", Step(1, "YE"), "YE", "every year end"),
         ("Y", Step(1, "YE"), "YE", "every year end"),
+        ("BM", Step(1, "BME"), "BME", "every business month end"),
+        ("2BME", Step(2, "BME"), "2BME", "every 2 months, at business month ends"),
+        ("3BMS", Step(1, "BQS"), "BQS", "every business quarter start"),
+        ("BQE-NOV", Step(1, "BQE"), "BQE", "every business quarter end"),
+        ("12BME", Step(1, "BYE"), "BYE", "every business year end"),
         ("1", Step(1, "int"), "1", "integer steps of 1"),
         (" 5 ", Step(5, "int"), "5", "integer steps of 5"),
     ],
@@ -198,6 +206,8 @@ def test_a_step_has_the_seasons_of_its_calendar() -> None:
         "ME": (12,),
         "2MS": (6,),
         "QE": (4,),
+        "BME": (12,),
+        "BQS": (4,),
         "YS": (1,),
         "1": (1,),
         "7h": (24,),
@@ -243,12 +253,75 @@ def test_irregular_seconds_are_refused_not_guessed(seed: int) -> None:
         infer([seconds.astype("datetime64[s]").astype("datetime64[us]")])
 
 
-def test_the_last_working_days_of_months_are_refused_with_the_flags_that_read_them() -> None:
-    ends = pd.date_range("2015-02-28", periods=60, freq="BME").to_numpy().astype("datetime64[us]")
+@pytest.mark.parametrize("unit", ["BMS", "BME", "BQS", "BQE", "BYS", "BYE"])
+def test_first_and_last_business_days_are_those_of_pandas(unit: str) -> None:
+    stamps = pd.date_range("2015-01-01", periods=60, freq=unit).to_numpy().astype("datetime64[us]")
+    step = infer([stamps[:40]])
+    assert step == Step(1, unit)
+    assert step.after(stamps[39], 20).tolist() == stamps[40:].tolist()
+
+
+def test_a_month_stamped_on_another_day_than_the_others_is_named_with_the_flags_that_read_it() -> None:
+    for freq, day, most, flag in (
+        ("BME", "2015-10-29", "the last business day", "--every BME --agg last"),
+        ("ME", "2015-10-29", "the last day", "--every ME --agg last"),
+        ("BMS", "2015-10-05", "the first business day", "--every BMS --agg last"),
+        ("MS", "2015-10-02", "day 1", "--every MS --agg last"),
+    ):
+        stamps = pd.date_range("2015-02-01", periods=60, freq=freq).to_numpy().astype("datetime64[us]")
+        stamps[8] = stamp(day)
+        with pytest.raises(InputError, match=rf"59 of 60 stamps are {most} of their month, but {day} .*{flag}"):
+            infer([stamps])
+        every, agg = flag.split()[1::2]
+        series = load(pd.DataFrame({"date": stamps, "price": np.arange(60.0)}), every=every, agg=agg)
+        assert len(series.values) == 60
+        assert str(series.step) == every
+
+
+@pytest.mark.parametrize(
+    ("seconds", "early", "late", "flag"),
+    [
+        (60, 0, 5, "--every min --agg mean"),
+        (60, 3, 3, "--every 5min --agg mean"),
+        (3600, 0, 500, "--every h --agg mean"),
+        (3600, 200, 200, "--every 6h --agg mean"),
+        (86_400, 0, 9000, "--every D --agg mean"),
+    ],
+)
+def test_a_clock_that_is_not_exact_is_refused_with_the_flags_that_gather_its_rows(
+    seconds: int, early: int, late: int, flag: str
+) -> None:
+    stray = np.random.default_rng(0).integers(-early, late + 1, 300)
+    stamps = stamp("2024-01-01") + (np.arange(300) * seconds + stray).astype("timedelta64[s]")
+    with pytest.raises(InputError, match=rf"one comes about every .*but not exactly so\. {flag} gathers"):
+        infer([stamps])
+    every = flag.split()[1]
+    panel = load(pd.DataFrame({"date": stamps, "y": 1.0}), every=every, agg="mean")
+    assert "gaps" not in [finding.what for finding in panel.findings]
+
+
+def test_months_on_any_day_are_refused_with_the_flags_that_read_them() -> None:
+    days = pd.date_range("2015-02-01", periods=60, freq="MS") + pd.to_timedelta(np.arange(60) * 7 % 25, unit="D")
     with pytest.raises(InputError, match=r"Each month holds one stamp.*--every ME --agg last"):
-        infer([ends])
-    series = load(pd.DataFrame({"date": ends, "price": np.arange(60.0)}), every="ME", agg="last")
-    assert len(series.values) == 60
+        infer([days.to_numpy().astype("datetime64[us]")])
+
+
+@pytest.mark.parametrize(
+    ("unit", "inside"),
+    [("ME", "2024-02-29"), ("QE", "2024-03-31"), ("YE", "2024-12-31"), ("BME", "2024-02-29"), ("BQE", "2024-03-29")],
+)
+def test_gathered_steps_are_stamped_at_their_end(unit: str, inside: str) -> None:
+    assert days(Step(1, unit).floor(np.array([stamp("2024-02-15")]))) == [inside]
+
+
+def test_a_step_that_is_over_is_not_called_unfinished() -> None:
+    through_march = pd.date_range("2020-01-01", "2024-03-31")
+    for every in ("ME", "QE", "BME", "MS", "QS"):
+        panel = load(pd.DataFrame({"date": through_march, "y": 1.0}), every=every, agg="sum")
+        assert "unfinished" not in [finding.what for finding in panel.findings], every
+    early = pd.date_range("2020-01-01", "2024-02-10")
+    panel = load(pd.DataFrame({"date": early, "y": 1.0}), every="QE", agg="sum")
+    assert any("The last step, to 2024-03-31, has rows up to 2024-02-10" in one.message for one in panel.findings)
 
 
 @given(

@@ -37,6 +37,7 @@ _SHELF = Shelf(
     refuse=_refuse,
 )
 names, summary, register, settings_of = _SHELF.names, _SHELF.summary, _SHELF.register, _SHELF.settings_of
+distribution = _SHELF.distribution
 
 Spec = str | Mapping[str, Any] | None
 
@@ -69,5 +70,5 @@ def describe(name: str) -> Description:
 __getattr__ = import_lazily(__name__, {"contract": ("Attention", "Claims", "Inputs", "Projected", "Site")})
 __all__ = [
     "Attention", "Claims", "Description", "Inputs", "Projected", "Site", "Spec",
-    "create", "describe", "names", "register", "settings_of", "split", "summary",
+    "create", "describe", "distribution", "names", "register", "settings_of", "split", "summary",
 ]  # fmt: skip

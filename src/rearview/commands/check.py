@@ -12,7 +12,7 @@ from rearview.data.infer.problems import MessyData, Problem, Repair, number_prob
 from rearview.data.infer.timestamps import show_ends
 from rearview.data.io.files import name_files
 from rearview.data.panel import Panel
-from rearview.data.panel_checks import drop_empty_targets, note_early_ends
+from rearview.data.panel_checks import drop_empty_targets, note_ends
 from rearview.data.panel_reader import read_panel
 from rearview.data.read_options import ReadOptions
 
@@ -84,7 +84,7 @@ def check_source(source: str | Sequence[str], options: ReadOptions, arguments: S
     try:
         panel = read_panel(source, options)
         named = options.target is not None or options.target_col is not None
-        panel = note_early_ends(drop_empty_targets(panel, named=named))
+        panel = note_ends(drop_empty_targets(panel, named=named))
     except InputError as error:
         problems = error.problems if isinstance(error, MessyData) else (Problem("file", str(error)),)
         flags = _join_flags(problems)

@@ -19,6 +19,7 @@ from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import FORECASTING, StrangeFileError, Task
 from rearview.commands.console import print_answer, say
 from rearview.core.errors import InputError
+from rearview.core.grouping import group_by
 from rearview.core.output_folder import OutputFolder
 from rearview.core.wording import quantity
 from rearview.data.panel import Finding
@@ -224,6 +225,11 @@ def _notes(boards: Sequence[Board], counted: Sequence[RunRow], waited: int) -> t
             f"{waited:,} of {quantity(len(counted), 'run')} ran at the same time as others on a device of the same "
             "name: their training times and latencies, marked *, include waiting and say nothing of speed."
         )
+    versions = group_by({one for row in counted for one in row.plug_ins}, lambda one: one.rpartition(" ")[0])
+    for name, several in versions.items():
+        if len(several) > 1:
+            numbers = ", ".join(sorted(one.rpartition(" ")[2] for one in several))
+            notes.append(f"Rows of {name} were made by several of its versions ({numbers}), which count as one.")
     if dirty := sum(row.commit.endswith("-dirty") for row in counted):
         notes.append(f"{quantity(dirty, 'run')} of {len(counted):,} were made by code with uncommitted changes.")
     return tuple(notes)

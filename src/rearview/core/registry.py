@@ -83,6 +83,12 @@ class Shelf:
             raise SettingsError(f"There is a {self.kind} called {name!r} already; choose another name.")
         self._added[name] = self._complete(name, module)
 
+    def distribution(self, name: str) -> str:
+        """Name and version of the package that brings a part as a plug-in, as in 'fading 1.2'; else empty."""
+        points = [] if name in self._added else [one for one in _find_plug_ins(self.package) if one.name == name]
+        found = points[0].dist if points else None
+        return "" if found is None else f"{found.name} {found.version}"
+
     def summary(self, name: str) -> str:
         """The first line of a part's docstring; the package's own parts are read without importing them.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import SettingsError
-from rearview.data.step import Step
+from rearview.data.step import MONTHS, Step
 
 Whole = NDArray[np.int64]
 
@@ -26,8 +26,8 @@ _SETS: dict[str, tuple[str, ...]] = {
     "h": _HOURLY,
     **dict.fromkeys(("D", "B"), _DAILY),
     "W": ("day_of_month", "week_of_year"),
-    **dict.fromkeys(("MS", "ME", "QS", "QE"), ("month_of_year",)),
-    **dict.fromkeys(("YS", "YE", "int"), ()),
+    **{unit: ("month_of_year",) if months < 12 else () for unit, months in MONTHS.items()},
+    "int": (),
 }
 
 

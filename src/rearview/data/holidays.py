@@ -100,6 +100,9 @@ def _days(stamps: Stamps, step: Step, layout: Layout) -> tuple[Stamps, Stamps]:
     day = to_wall_time(stamps, layout).astype("datetime64[D]")
     if step.sub_daily or step.unit == "B":
         return day, day + 1
+    if step.business_month:
+        month = day.astype("datetime64[M]")
+        return month.astype("datetime64[D]"), (month + 1).astype("datetime64[D]")
     if step.unit == "ME":
         return step.shift(stamps, -1).astype("datetime64[D]") + 1, day + 1
     if step.unit == "MS":

@@ -54,6 +54,8 @@ class Layout:
     """The stamps came without the time zone that they are in, and go back without it."""
     time_index: bool = False
     """The stamps were the index of a pandas frame, not a column."""
+    period: str | None = None
+    """The frequency, as pandas calls it, of stamps that came as its periods."""
     static: tuple[str, ...] = ()
     """Columns that describe the series."""
     levels: tuple[tuple[str, tuple[str, ...]], ...] = ()

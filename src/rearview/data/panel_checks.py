@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
-from rearview.core.wording import listing, plural
+from rearview.core.wording import listing, plural, quantity
 from rearview.data.holidays import is_holiday
 from rearview.data.infer.timestamps import show
 from rearview.data.infer.wall_time import to_wall_time
@@ -67,7 +67,12 @@ def drop_empty_targets(panel: Panel, *, named: bool = False) -> Panel:
     return replace(rest, targets=targets, known=known, findings=tuple(findings))
 
 
-def note_early_ends(panel: Panel) -> Panel:
+def note_ends(panel: Panel) -> Panel:
+    """The panel with findings on series that end before others, or without values, and where their forecasts begin."""
+    return _note_empty_ends(_note_early_ends(panel))
+
+
+def _note_early_ends(panel: Panel) -> Panel:
     """The panel with a finding on series of a long table that end before others: their forecasts begin there."""
     ends = panel.stamps[panel.offsets[1:] - 1]
     early = np.flatnonzero(ends < ends.max())
@@ -84,6 +89,32 @@ def note_early_ends(panel: Panel) -> Panel:
         )
     finding = Finding("warning", "early ends", len(early), message)
     return replace(panel, findings=(*panel.findings, finding))
+
+
+def _note_empty_ends(panel: Panel) -> Panel:
+    """The panel with a finding on variables whose last rows have no value: what follows these rows is forecast."""
+    if panel.observed is None:
+        return panel
+    ends = [panel.observed[a:b, : panel.targets][::-1] for a, b in panel.bounds()]
+    empty = np.stack([np.where(end.any(axis=0), end.argmax(axis=0), 0) for end in ends])
+    if not empty.any():
+        return panel
+    first, target = (int(one[0]) for one in np.nonzero(empty))
+    rows, last = int(empty[first, target]), int(panel.offsets[first + 1]) - 1
+    names = _target_variables(panel)
+    of = (
+        f" of {'series ' if panel.layout.named_series else ''}{names[first if panel.layout.named_series else target]!r}"
+    )
+    valued, end = (show(one) for one in to_wall_time(panel.stamps[[last - rows, last]], panel.layout))
+    count, noun = int((empty > 0).any(axis=1 if panel.layout.named_series else 0).sum()), "columns"
+    noun = "series" if panel.layout.named_series else noun
+    others = "" if count == 1 else f" ({count:,} of {len(names):,} {noun} end so)"
+    known = ", or give them as future (--future) if they say what is known ahead" if panel.known else ""
+    message = (
+        f"The last {quantity(rows, 'row')}{of} after {valued} {plural(rows, 'has', 'have')} no value{others}: the "
+        f"forecast begins after {end}. Leave them out to have it begin after {valued}{known}."
+    )
+    return replace(panel, findings=(*panel.findings, Finding("warning", "empty ends", int(empty.sum()), message)))
 
 
 def check_targets(panel: Panel) -> None:

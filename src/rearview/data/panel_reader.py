@@ -6,6 +6,7 @@ Problems are kept until all of it has been looked at, and refused together.
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Unpack
 
@@ -32,7 +33,7 @@ from rearview.data.infer.row_order import RowOrder, TableRows, align, keep_order
 from rearview.data.infer.series_ids import JOIN, fill_down, find_id_columns, missing_ids, read_series
 from rearview.data.infer.stray_rows import find_stray_rows, leave_out_units, repairs_of, trailing_remarks
 from rearview.data.infer.timestamps import Times, infer_kind, read_times, require_times, show, stamp_problems
-from rearview.data.infer.turned_table import turn_clock_columns, turn_stamp_columns
+from rearview.data.infer.turned_table import turn_clock_columns, turn_stamp_columns, turn_year_rows
 from rearview.data.infer.wall_time import find_zone, second_pass
 from rearview.data.io.files import open_table
 from rearview.data.io.table import ROW_NAME, Table
@@ -268,6 +269,7 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
         time_format=shape,
         bare=times.bare,
         time_index=table.time_index == roles.time,
+        period=table.periods.get(roles.time) if options.every is None else None,
         static=options.static if statics is not None else (),
         levels=options.levels,
         source=table.source if table.backend == "file" else "frame",
@@ -304,9 +306,10 @@ def _turn(table: Table, options: ReadOptions) -> tuple[Table, ReadOptions, list[
         return table, options, [Repair("repaired", "times in columns", len(table), message, None, None, names[0])]
     turned = turn_stamp_columns(table)
     if turned is None:
-        return table, options, []
-    first = next(name for name in table.names if name not in turned.table.names)
-    table, ids, left_out, totals = turned
+        turned = turn_year_rows(table) or turn_year_rows(table.with_index() or table)
+        if turned is None or named & {*table.names} - {*turned.table.names, *turned.left_out}:
+            return table, options, []
+    table, ids, left_out, totals, first = turned
     message = f"The columns are stamps, {first!r} first: each is read as a row"
     message += f" of the series that {listing(ids)} {plural(len(ids), 'names', 'name')}." if ids else "."
     if left_out:
@@ -333,6 +336,11 @@ def _assign(table: Table, options: ReadOptions) -> tuple[Table, Roles, ReadOptio
         roles, findings = assign_roles(table, options)
         return table, roles, options, findings
     except NoTimeColumn:
+        indexed = table.with_index() if options.time_col is None else None
+        if indexed is not None and infer_kind(indexed.fetch(indexed.names[0]), options.date_format) != "other":
+            with suppress(NoTimeColumn):
+                roles, findings = assign_roles(indexed, options)
+                return replace(indexed, time_index=roles.time), roles, options, findings
         counted = options.freq is not None and options.freq.unit == "int"
         if (len(table.names) > 1 and not counted) or options.time_col is not None:
             raise

@@ -68,7 +68,7 @@ class ReadOptions:
     ] = ()
     drop: Annotated[tuple[str, ...], "Columns to leave out."] = ()
     together: Annotated[bool, "Align the series of a long table as columns of one series."] = False
-    freq: Annotated[Step | None, "The step, such as 15min, h, D, B, W, MS, ME; default: inferred."] = None
+    freq: Annotated[Step | None, "The step, such as 15min, h, D, B, W, MS, ME, BME; default: inferred."] = None
     sentinels: Annotated[
         tuple[float, ...] | Literal["auto", "marks"],
         "Values that stand for missing; auto looks for isolated ones such as -9999 or 1e20, an empty list keeps all.",

@@ -1,7 +1,8 @@
 """The step of a series: how far apart two neighbouring stamps are, and the calendar arithmetic that follows from it.
 
 Seconds to weeks are fixed lengths. Months, quarters and years are not: a step from a month end leads to a month end, a
-step from another day keeps the day (31 January, 28 February, 31 March). Business days leave out Saturday and Sunday.
+step from another day keeps the day (31 January, 28 February, 31 March), and business months (BMS, BME, BQS, ...) stand
+on the first or the last business day. Business days leave out Saturday and Sunday.
 Integer time counts. Stamps are datetime64[us] or int64 throughout.
 """
 
@@ -27,15 +28,24 @@ MICROSECONDS = {
     "D": 86_400_000_000,
     "W": 604_800_000_000,
 }
-MONTHS = {"MS": 1, "ME": 1, "QS": 3, "QE": 3, "YS": 12, "YE": 12}
+MONTHS = {
+    f"{business}{size}{side}": months
+    for business in ("", "B")
+    for size, months in {"M": 1, "Q": 3, "Y": 12}.items()
+    for side in "SE"
+}
 UNITS = (*MICROSECONDS, "B", *MONTHS, "int")
 SUB_DAILY = ("us", "s", "min", "h")
 
 _ALIASES = {unit: unit for unit in UNITS if unit != "int"} | {
     "U": "us", "S": "s", "T": "min", "H": "h", "d": "D", "w": "W", "b": "B", "M": "ME", "Q": "QE", "Y": "YE", "A": "YE",
+    "BM": "BME", "BQ": "BQE", "BY": "BYE", "BA": "BYE", "BAS": "BYS",
 }  # fmt: skip
 _THOUSANDS = {"ms": "us", "L": "us"}
-_ACCEPTED = "us, ms, s, min, h, D, B, W, MS, ME, QS, QE, YS, YE, with a count in front as in 15min, or a whole number"
+_ACCEPTED = (
+    "us, ms, s, min, h, D, B, W, MS, ME, QS, QE, YS, YE, those six on business days (BMS, BME, ...), with a count in "
+    "front as in 15min, or a whole number"
+)
 _ANCHORED = re.compile(r"(\d*)\s*([A-Za-z]+)(?:-[A-Za-z]{3})?")
 _LONGEST_SEASON = 100_000
 _LONGEST_MONTH = 31
@@ -55,7 +65,10 @@ _CYCLES = {
 _WORDS = {
     "us": "microsecond", "s": "second", "min": "minute", "h": "hour", "D": "day", "B": "business day", "W": "week",
     "MS": "month", "ME": "month end", "QS": "quarter", "QE": "quarter end", "YS": "year", "YE": "year end",
+    "BMS": "business month start", "BME": "business month end", "BQS": "business quarter start",
+    "BQE": "business quarter end", "BYS": "business year start", "BYE": "business year end",
 }  # fmt: skip
+_NOUNS = {1: "month", 3: "quarter", 12: "year"}
 
 _MOST_DIGITS = 8
 """Of the number before a unit: 99,999,999 weeks are two million years."""
@@ -104,7 +117,8 @@ class Step:
         if self.unit in MONTHS:
             months = self.count * MONTHS[self.unit]
             size = next(m for m in (12, 3, 1) if months % m == 0)
-            return Step(months // size, {12: "Y", 3: "Q", 1: "M"}[size] + self.unit[1])
+            business = "B" if self.business_month else ""
+            return Step(months // size, business + {12: "Y", 3: "Q", 1: "M"}[size] + self.unit[-1])
         return self
 
     def __str__(self) -> str:
@@ -123,8 +137,23 @@ class Step:
             count, word = self.count // 1000, "millisecond"
         if count == 1:
             return f"every {word}"
-        noun = word.removesuffix(" end")
+        noun = _NOUNS[MONTHS[self.unit]] if self.unit in MONTHS else word
         return f"every {count} {noun}s" if noun == word else f"every {count} {noun}s, at {word}s"
+
+    @property
+    def noun(self) -> str:
+        """What one step is called: hour, day, month; the same wherever in a month or year it is stamped."""
+        return _NOUNS[MONTHS[self.unit]] if self.unit in MONTHS else self.words().removeprefix("every ")
+
+    @property
+    def at_end(self) -> bool:
+        """True where the stamp of a step is its last day, or its last business day."""
+        return self.unit in MONTHS and self.unit[-1] == "E"
+
+    @property
+    def business_month(self) -> bool:
+        """True where months, quarters or years are stamped on their first or last business day."""
+        return self.unit in MONTHS and self.unit[0] == "B"
 
     @property
     def sub_daily(self) -> bool:
@@ -162,7 +191,7 @@ class Step:
         if self.unit == "B":
             moved_day = np.busday_offset(day, moved, roll="forward")
         else:
-            moved_day = _in_month(day, moved * MONTHS[self.unit], at_end=self.unit[1] == "E")
+            moved_day = _in_month(day, moved * MONTHS[self.unit], at_end=self.at_end, business=self.business_month)
         return np.asarray(moved_day.astype("datetime64[us]") + (start - day))
 
     def grid(self, start: StampLike, n: int, anchor: StampLike | None = None) -> Stamps:
@@ -183,7 +212,7 @@ class Step:
 
         It is the first one; where months are counted, one that tells the day: 28 February may stand for the 30th.
         """
-        if self.unit not in MONTHS:
+        if self.unit not in MONTHS or self.business_month:
             return np.asarray(stamps[begin])
         rows = np.minimum(begin[:, None] + np.arange(_TELLING_ROWS), end[:, None] - 1)
         days, at_end = _days_of_month(stamps[rows])
@@ -195,7 +224,7 @@ class Step:
 
         The end of a month of fewer than 31 days does not: it may stand for a later day.
         """
-        if self.unit not in MONTHS or self.unit[1] == "E":
+        if self.unit not in MONTHS or self.at_end or self.business_month:
             return np.ones(len(anchors), dtype=np.bool_)
         days, at_end = _days_of_month(anchors)
         return np.asarray(~at_end | (days == _LONGEST_MONTH))
@@ -219,7 +248,10 @@ class Step:
         if self.unit == "int":
             return np.asarray(stamps // self.count * self.count)
         origin = np.datetime64("1970-01-05" if self.unit == "W" else "1970-01-01", "us")
-        return self.shift(origin, self.distance(origin, stamps))
+        first = origin
+        if self.at_end:
+            first = (origin.astype("datetime64[M]") + self.count * MONTHS[self.unit] - 1).astype("datetime64[us]")
+        return self.shift(first, self.distance(origin, stamps))
 
     def on_grid(self, start: StampLike, stamps: StampLike) -> NDArray[np.bool_]:
         """True for each stamp that a whole number of steps from `start` reaches exactly."""
@@ -234,10 +266,13 @@ def _days_of_month(stamps: Stamps) -> tuple[NDArray[np.int64], NDArray[np.bool_]
     return (days - months.astype("datetime64[D]")).astype(np.int64) + 1, np.asarray(at_end)
 
 
-def _in_month(day: Stamps, months: NDArray[np.int64], *, at_end: bool) -> Stamps:
-    """The same day `months` later, clamped to the month's length; or that month's last day."""
+def _in_month(day: Stamps, months: NDArray[np.int64], *, at_end: bool, business: bool) -> Stamps:
+    """The same day `months` later, clamped to the month's length; that month's last day; or its first or last
+    business day."""
     month = day.astype("datetime64[M]")
     target = month + months
     first = target.astype("datetime64[D]")
     last = (target + 1).astype("datetime64[D]") - 1
+    if business:
+        return np.busday_offset(last if at_end else first, 0, roll="backward" if at_end else "forward")
     return np.asarray(last if at_end else np.minimum(first + (day - month.astype("datetime64[D]")), last))

@@ -58,7 +58,7 @@ MOST_PARTS, MOST_SIZE = 1_000, 10_000_000
 """More than these is a slip or a damaged model, and building it would take all time or memory."""
 
 
-names, register = _SHELF.names, _SHELF.register
+names, register, distribution = _SHELF.names, _SHELF.register, _SHELF.distribution
 
 
 def external_names(*, installed: bool = False) -> list[str]:
@@ -171,5 +171,6 @@ _HOMES = {"contract": ("Axes", "Model", "ModelClaims", "Shape", "Token"), "block
 __getattr__ = import_lazily(__name__, _HOMES)
 __all__ = [
     "KNOWN_INPUTS", "Axes", "BlockSettings", "Description", "Model", "ModelClaims", "Shape", "Stack", "Token",
-    "attention_of", "claims", "create", "describe", "external_names", "names", "register", "settings_of", "summary",
+    "attention_of", "claims", "create", "describe", "distribution", "external_names", "names", "register",
+    "settings_of", "summary",
 ]  # fmt: skip

@@ -7,12 +7,19 @@ import pandas as pd
 import pytest
 
 from rearview import Forecaster
-from rearview.data.windows import final_windows
+from rearview.data.panel_reader import load
+from rearview.data.windows import Windows, final_windows
 from rearview.estimators.auto import fit as portfolio
 from rearview.estimators.auto.ensemble import Ensemble, trim_levels
 from rearview.estimators.auto.weights import combine
 from rearview.estimators.forecast.backtest import Backtest, select_columns
-from rearview.estimators.forecast.stretch import MOST_STRETCH, TRUSTED, measure_stretch, stretch_bounds
+from rearview.estimators.forecast.stretch import (
+    MOST_STRETCH,
+    TRUSTED,
+    find_count_floors,
+    measure_stretch,
+    stretch_bounds,
+)
 
 
 def backtest(errors: np.ndarray) -> Backtest:
@@ -102,6 +109,41 @@ def test_nothing_lies_below_a_floor_that_the_series_rests_on(monkeypatch: pytest
     lows = test.intervals[99.0][0].min(axis=(0, 2))
     assert lows[0] == lows[2] == 4.0
     assert lows[1] < 0
+
+
+@pytest.mark.parametrize("rows", [3, 5, 8, 16, 31])
+@pytest.mark.parametrize("model", ["glance", "auto"])
+def test_a_few_counts_have_nothing_below_0(model: str, rows: int) -> None:
+    rng, days = np.random.default_rng(rows), pd.date_range("2024-01-01", periods=rows)
+    kinds = {
+        "counts": rng.poisson(2, rows),
+        "falling": np.maximum(0, 3 * rows - 3 * np.arange(rows)),
+        "amounts": np.where(np.arange(rows) % 2, 0.4 + rng.random(rows), 0.0) * (np.arange(rows) != 1),
+        "rates": 0.1 + rng.random(rows),
+    }
+    frame = pd.DataFrame({"ds": days, **kinds})
+    forecaster = Forecaster(model=model, horizon=5, level=[80, 99])
+    made = forecaster.fit(frame, **({"quick": True} if model == "auto" else {})).predict()
+    for name in ("counts", "falling", "amounts"):
+        assert made[[name, f"{name}-lo-80", f"{name}-lo-99", f"{name}-hi-80"]].min().min() >= 0, name
+    assert made["rates-lo-99"].min() < 0
+
+
+def test_only_few_whole_numbers_are_known_as_counts() -> None:
+    def floors(*values: float) -> list[float]:
+        panel = load(np.array(values))
+        which = Windows(np.array([len(values)]), np.array([0]))
+        return find_count_floors(panel, which, 1).ravel().tolist()
+
+    assert floors(*range(31)) == [0.0]
+    assert floors(*range(32)) == [-np.inf]
+    assert floors(0, -1, 2, 3, 4) == [-np.inf]
+    assert floors(3, 1, 2, 3.5, 4) == [-np.inf]
+    assert floors(0, 1.25, 2, 0, 4) == [0.0]
+    assert floors(0, 1.25, 2, 0.5, 4) == [-np.inf]
+    assert floors(1e9, 2e9 + 0.4, 5, 7, 9) == [-np.inf]
+    assert floors(70_001, 3, 5, 60_007, 9) == [0.0]
+    assert floors(3, np.nan, 2, 5, 1) == [0.0]
 
 
 def stretch_three_times(one: Backtest) -> Backtest:

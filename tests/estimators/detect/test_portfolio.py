@@ -41,12 +41,12 @@ RANDOM = np.random.default_rng(0)
 PREPARE = portfolios.network_fit.prepare
 
 
-def quick_network(panel: Panel, spec: DetectSpec) -> Prepared:
+def quick_network(panel: Panel, spec: DetectSpec, least_held: int | None = None) -> Prepared:
     """The member that is a network with two epochs, which is all that these tests need of it."""
     if spec.model != "itransformer":
-        return PREPARE(panel, spec)
+        return PREPARE(panel, spec, least_held)
     sizes = {"width": 8, "heads": 2, "feed_forward": 16, "depth": 1}
-    return PREPARE(panel, replace(spec, training={"epochs": 2}, settings=sizes))
+    return PREPARE(panel, replace(spec, training={"epochs": 2}, settings=sizes), least_held)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -54,6 +55,33 @@ def test_series_that_end_before_others_are_named(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.WARNING, logger="rearview"):
         forecaster("dlinear").fit(ended[(ended["unique_id"] != "south") | (ended["ds"] < last)])
     assert any(f"2 of 3 series end before {last}, the first of them ('west') at" in one for one in caplog.messages)
+
+
+def test_rows_at_the_end_without_values_are_named() -> None:
+    frame = wide()
+    frame.loc[frame.index[-3:], ["load", "wind"]] = np.nan
+    last, end = frame["date"].iloc[-4], frame["date"].iloc[-1]
+
+    def warnings_of(frame: pd.DataFrame, **options: Any) -> list[str]:
+        findings = forecaster("seasonal_naive", **options).read_to_fit(frame).findings
+        return [one.message for one in findings if one.what == "empty ends"]
+
+    [said] = warnings_of(frame)
+    words = f"The last 3 rows of 'load' after {last} have no value (2 of 2 columns end so): the forecast begins after"
+    assert f"{words} {end}." in said
+    assert "--future" not in said
+    [said] = warnings_of(frame.assign(promo=np.arange(len(frame)) % 5), known=["promo"])
+    assert f"begin after {last}, or give them as future (--future)" in said
+    frame.loc[frame.index[-1], "load"] = 1.0
+    [said] = warnings_of(frame)
+    assert f"The last 3 rows of 'wind' after {last} have no value: the forecast begins after {end}." in said
+    frame.loc[frame.index[-1], "wind"] = 1.0
+    assert not warnings_of(frame)
+    rows = long({"north": 160, "south": 160})
+    rows.loc[rows["ds"] == rows["ds"].max(), "y"] = np.nan
+    [said] = warnings_of(rows)
+    assert "The last 1 row of series 'north' after" in said
+    assert "has no value (2 of 2 series end so)" in said
 
 
 def test_a_series_that_is_never_trained_on_is_named(caplog: pytest.LogCaptureFixture) -> None:

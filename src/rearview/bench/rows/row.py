@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from rearview.core.files import read_yaml
 
+AND = " + "
+"""Between the versions of rearview and of plug-ins."""
 Facts = Mapping[str, object]
 """Settings, columns and the like: names with values that JSON can write."""
 
@@ -93,7 +95,7 @@ class MadeRow(ResultRow):
     does not train."""
     seed: int
     version: str
-    """Of rearview."""
+    """Of rearview, and behind it of the plug-ins that bring network or mechanism: 0.1.0 + fading 1.2."""
     commit: str
     """Of rearview's checkout when the process first ran a benchmark, with "-dirty" where the package had changes;
     empty outside a checkout."""
@@ -113,6 +115,11 @@ class MadeRow(ResultRow):
     """The mode of the training step: eager, captured (in a CUDA graph), compiled, or compiled+captured."""
     created: str
     """When the row was made: UTC, ISO 8601."""
+
+    @property
+    def plug_ins(self) -> tuple[str, ...]:
+        """Plug-ins of the run with their versions, as in 'fading 1.2'; older rows name none."""
+        return tuple(self.version.split(AND)[1:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

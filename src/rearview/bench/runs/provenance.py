@@ -3,8 +3,10 @@
 import hashlib
 import os
 import platform
+import re
 import subprocess
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -13,7 +15,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from rearview import __version__
+from rearview import __version__, attention, models
+from rearview.bench.rows.row import AND, Facts, MadeRow
 from rearview.data.panel import Panel
 
 _PACKAGE = Path(__file__).parents[2]
@@ -38,6 +41,24 @@ def commit() -> str:
     that got a copy without its repository, the variable REARVIEW_COMMIT says which commit it is.
     """
     return commit_of(_PACKAGE) or os.environ.get("REARVIEW_COMMIT", "")
+
+
+def version(configuration: Facts) -> str:
+    """The version of rearview and those of the plug-ins that bring the network and the mechanisms of a run."""
+    inner = re.findall(r'"([^"\\]+)"', str(configuration.get("attention_settings", "")))
+    mechanisms = dict.fromkeys([str(configuration.get("attention", "")), *inner])
+    found = [models.distribution(str(configuration.get("model", "")))]
+    found += [attention.distribution(name) for name in mechanisms]
+    return AND.join(dict.fromkeys([__version__, *filter(None, found)]))
+
+
+def describe_upgrade(row: MadeRow) -> str:
+    """' by ...' of a row that was made by other versions of its plug-ins than are installed now; else empty."""
+    now = replace(row, version=version(row.configuration)).plug_ins
+    if not now or now == row.plug_ins:
+        return ""
+    made_by = " and ".join(row.plug_ins) or "a plug-in whose version it does not say"
+    return f" by {made_by} (installed: {' and '.join(now)})"
 
 
 def columns(device: torch.device | str) -> dict[str, object]:

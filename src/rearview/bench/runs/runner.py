@@ -2,6 +2,7 @@
 
 import math
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from typing import TypeVar
@@ -15,6 +16,7 @@ from rearview.bench.rows.row import RunRow
 from rearview.bench.runs import measurement, provenance
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import Execution, ForecastingSpec, RunSpec, resolve
+from rearview.core.errors import RearviewWarning
 from rearview.estimators.base import Session, resolve_device
 from rearview.train import parallel
 
@@ -24,7 +26,8 @@ AnyRunRow = TypeVar("AnyRunRow", bound=RunRow)
 def make(spec: RunSpec, execution: Execution) -> RunRow:
     """Train a network, test it once, and return the row, which the results file keeps; Ctrl-C leaves no row."""
     started = time.perf_counter()
-    code = provenance.commit()  # as the checkout stands now, however it moves on during the run
+    # As the checkout and the plug-ins stand now, however they move on during the run.
+    code = {"version": provenance.version(spec.columns()), "commit": provenance.commit()}
     if execution.threads is not None:
         torch.set_num_threads(execution.threads)
     task, results = tasks.get(spec.task), execution.results
@@ -54,7 +57,7 @@ def make(spec: RunSpec, execution: Execution) -> RunRow:
             **data.columns,
             "habits": fit.spec.habits(),
             **provenance.columns(device),
-            "commit": code,
+            **code,
             "parameters": provenance.count_parameters(fit.network),
             **measurement.training_facts(fit.history),
             **measured,
@@ -73,6 +76,9 @@ def make_one(request: Request, execution: Execution, kind: type[AnyRunRow]) -> A
     """Resolve a request, make its run and return the row, which is of the kind that its task has."""
     row = make(resolve(request), execution)
     assert isinstance(row, kind)
+    if made_by := provenance.describe_upgrade(row):
+        message = f"The row of {row.created} was made{made_by}; resume=False makes the run anew."
+        warnings.warn(message, RearviewWarning, stacklevel=3)
     return row
 
 
@@ -82,7 +88,8 @@ def failed_row(run: RunSpec | Request, device: str, problem: Exception) -> RunRo
     given = {name: value for name, value in run.columns().items() if name in kind.CONFIGURATION}
     why = " ".join(f"{type(problem).__name__}: {problem}".split())
     nothing = {field.name: _empty_value(field.name, field.type) for field in fields(kind) if field.default is MISSING}
-    return kind.build({**nothing, **given, **provenance.columns(device), "status": "failed", "problem": why})
+    code = {**provenance.columns(device), "version": provenance.version(given)}
+    return kind.build({**nothing, **given, **code, "status": "failed", "problem": why})
 
 
 def _empty_value(column: str, kind: object) -> object:

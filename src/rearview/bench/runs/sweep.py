@@ -123,6 +123,7 @@ def sweep(
     """
     import torch
 
+    from rearview.bench.runs.provenance import describe_upgrade
     from rearview.bench.runs.run_spec import Execution
     from rearview.train import parallel
 
@@ -159,7 +160,8 @@ def sweep(
         rows.append(row)
         if heard:
             # Code that has changed since makes no other run: whoever works on a mechanism must see that none was made.
-            kept = f"; a row of {row.created}, --again makes it anew" if row.created in earlier else ""
+            was_there = row.created in earlier
+            kept = f"; a row of {row.created}{describe_upgrade(row)}, --again makes it anew" if was_there else ""
             tell(f"{run.title}: {_describe_outcome(task, row)}{kept}")
     if len(rows) < len(runs):
         tell(describe_unbegun(len(runs) - len(rows), len(runs)))

@@ -41,10 +41,9 @@ class Steps:
     @classmethod
     def of(cls, step: Step, count: int) -> "Steps":
         """The words for so many steps."""
-        noun = step.words().removeprefix("every ").removesuffix(" end")
         if step.count > 1 or step.unit in ("int", "us"):
             return cls("", quantity(count, "step"))
-        return cls(f" {'an' if noun == 'hour' else 'a'} {noun}", quantity(count, noun))
+        return cls(f" {'an' if step.noun == 'hour' else 'a'} {step.noun}", quantity(count, step.noun))
 
 
 def write_outlook(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Outlook, ...]]:

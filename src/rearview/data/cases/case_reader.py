@@ -268,9 +268,16 @@ def _find_column(
     name = next((by_name[name] for name in usual if name in by_name), None)
     if name is None:
         beside = f" beside {listing(channels)}, which the classifier was trained on" if channels else ""
+        numbered = sum(name[-1:].isdigit() for name in names)
+        turn = ""
+        if setting == "time_col" and 2 * numbered > len(names):
+            turn = (
+                " If each row is a whole case with a column for each step, make rows of its steps first, as pandas' "
+                "melt does: a case, a time, a value and a class in each."
+            )
         raise InputError(
             f"{source} has no column called {' or '.join(usual)}{beside}; say with {option} which of "
-            f"{listing(names)} it is."
+            f"{listing(names)} it is.{turn}"
         )
     return name
 

@@ -284,10 +284,13 @@ def _gather(taken: TakenRows, step: Step, how: Combination, findings: list[Findi
     )
     findings.append(Repair("repaired", "gathered", len(stamps), message, None, taken.rows.time_col))
     latest = int(exact.argmax())
-    if step.shift(stamps[latest], 1) - exact[latest] > (step.shift(stamps[latest], 1) - stamps[latest]) // 2:
+    # A step ends where the next one begins; one that is stamped at its end ends there.
+    begin, end = (step.shift(stamps[latest], one) for one in ((-1, 0) if step.at_end else (0, 1)))
+    if end - exact[latest] > (end - begin) // 2:
         message = (
-            f"The last step, from {show(stamps[latest])}, has rows up to {show(exact[latest])} only; if it is not "
-            "over, leave its rows out: it would be forecast from as it stands."
+            f"The last step, {'to' if step.at_end else 'from'} {show(stamps[latest])}, has rows up to "
+            f"{show(exact[latest])} only; if it is not over, leave its rows out: it would be forecast from as it "
+            "stands."
         )
         findings.append(Finding("warning", "unfinished", 1, message))
     return gathered

@@ -84,10 +84,16 @@ _OTHERS = (
     re.compile(r"(?i:fy) ?(?P<year>(?:1[89]|20|21)\d\d)"),
     re.compile(rf"(?i:fy)[-' ]?{_YEAR}[-/ ]*[Qq](?P<quarter>[1-4])"),
     re.compile(rf"[Qq](?P<quarter>[1-4])[-/ ]*(?i:fy)[-' ]?{_YEAR}"),
+    re.compile(r"(?P<year>\d{4})[-/ ]?[HhSs](?P<semester>[12])"),
+    re.compile(rf"[HhSs](?P<semester>[12])[-/' ]*{_YEAR}"),
 )
-"""Dates with the name of a month, quarters, ISO weeks, months by number, financial years and their quarters."""
-_MARKS = (("year", "%Y"), ("month", "%b"), ("day", "%d"), ("quarter", "%q"), ("week", "%V"), ("weekday", "%u"),
-          ("hour", "%H"), ("minute", "%M"), ("second", "%S"), ("fraction", "%f"), ("half", "%p"))  # fmt: skip
+"""Dates with the name of a month, quarters, ISO weeks, months by number, financial years and their quarters, halves."""
+_TWO_YEARS = re.compile(r"(?P<name>(?i:fy|sy)?[ -]?)(?P<year>\d{4})(?P<separator> ?[-/–] ?)(?P<next>\d{4}|\d{2})")
+_LEAST_SPANS = 3
+"""Years such as 2001/02 from which they are no months: those would be 13 apart."""
+_MARKS = (("year", "%Y"), ("month", "%b"), ("day", "%d"), ("quarter", "%q"), ("semester", "%k"), ("week", "%V"),
+          ("weekday", "%u"), ("hour", "%H"), ("minute", "%M"), ("second", "%S"), ("fraction", "%f"),
+          ("half", "%p"))  # fmt: skip
 _CENTURY = 69
 """Years of two digits from here on are of the last century, as `strptime` has it."""
 _REGULAR, _IRREGULAR = 0.9, 0.5
@@ -103,7 +109,8 @@ class StampText:
     offset: int | NDArray[np.int64] | None
     """One number where all rows have the same offset, else one for each row."""
     format: str
-    """How the stamps were written, as `strftime` takes it, without the offset; %q is the quarter."""
+    """How the stamps were written, as `strftime` takes it, without the offset; %q is the quarter, %k the half of a
+    year, and %o and %O are the next year with two and four digits."""
     settled: str | None = None
     """The cell that could be read in two ways, where the spacing of the stamps told which."""
     other: str | None = None
@@ -186,6 +193,8 @@ def read_stamps(
     """The stamps in a column of text, or the rows that stand in the way."""
     if date_format is not None:
         return _read_as(cells, date_format)
+    if (spans := _read_two_years(cells)) is not None:
+        return spans
     parts = []
     suffix = _SUFFIX.search(cells[0])
     for start in range(0, len(cells), CHUNK):
@@ -198,6 +207,23 @@ def read_stamps(
     match = _STAMP.fullmatch(longest)
     assert match is not None
     return StampText(np.concatenate(parts), offset, _format(longest, match, "Ymd"))
+
+
+def _read_two_years(cells: list[str]) -> StampText | None:
+    """Years that begin in one and end in the next, such as 2001/02 or FY2001-2002; None where the cells are none."""
+    matches = []
+    for cell in cells:
+        match = _TWO_YEARS.fullmatch(cell.strip())
+        if match is None or (int(match["year"]) + 1) % 10 ** len(match["next"]) != int(match["next"]):
+            return None
+        matches.append(match)
+    first = matches[0]
+    months = all(match["name"] + match["separator"] in "-/" and "00" < match["next"] <= "12" for match in matches)
+    if months and len({match["year"] for match in matches}) < _LEAST_SPANS:
+        return None
+    years = np.array([int(match["year"]) - 1970 for match in matches]).astype("datetime64[Y]")
+    shape = f"{first['name']}%Y{first['separator']}{'%o' if len(first['next']) == 2 else '%O'}"
+    return StampText(years.astype("datetime64[us]"), None, shape)
 
 
 def _read_as(cells: list[str], shape: str) -> StampText | Unreadable:
@@ -419,10 +445,12 @@ def _year(digits: str) -> int:
 
 
 def _day_in_words(match: re.Match[str]) -> datetime:
-    """The first day of a named month, quarter or week, or the day that is written with them."""
+    """The first day of a named month, quarter, half of a year or week, or the day that is written with them."""
     parts, year = match.groupdict(), _year(match["year"])
     if parts.get("week"):
         return datetime.fromisocalendar(year, int(match["week"]), int(parts.get("weekday") or 1))
+    if parts.get("semester"):
+        return datetime(year, 6 * int(match["semester"]) - 5, 1)
     if parts.get("quarter"):
         return datetime(year, 3 * int(match["quarter"]) - 2, 1)
     month = parts.get("month") or "1"

@@ -350,7 +350,7 @@ def _read_text(table: Table, name: str, cells: list[str], options: ReadOptions, 
         return _bad_stamps(cells, text, options)
     if table.backend != "file":
         kind: TimeKind = "datetime" if objects else "text"
-    elif any(mark in text.format for mark in ("%q", "%V")):
+    elif any(mark in text.format for mark in ("%q", "%V", "%k", "%o", "%O")):
         kind = "text"
     else:
         kind = "datetime" if "%H" in text.format or "%I" in text.format else "date"
@@ -401,8 +401,8 @@ def _offset_name(minutes: int) -> str:
 def localise(stamps: Stamps, layout: Layout) -> NativeSeries:
     """Stamps in the kind the caller gave them: a series of the caller's library, or text for data read from a file.
 
-    Aware of the time zone, dates, integers or text, as they came. A wall time that the clocks skip moves on, of one
-    they repeat the first is taken.
+    Aware of the time zone, dates, integers, text or periods of pandas, as they came. A wall time that the clocks skip
+    moves on, of one they repeat the first is taken.
     """
     if layout.bare:
         stamps, layout = to_wall_time(stamps, layout), replace(layout, timezone=None, stored="wall", bare=False)
@@ -442,6 +442,8 @@ def localise(stamps: Stamps, layout: Layout) -> NativeSeries:
     if layout.backend == "pandas":
         import pandas as pd
 
+        if layout.period is not None:
+            return pd.Series(pd.PeriodIndex(stamps, freq=layout.period), name=layout.time_col)
         if zone is None:
             # numpy's days have no pandas dtype; dates came as Python objects and go back as such.
             dated = values.dtype == np.dtype("datetime64[D]")
@@ -471,5 +473,14 @@ def _as_text(stamps: Stamps, layout: Layout) -> Stamps:
 
 
 def _write(moment: datetime, shape: str) -> str:
-    """A moment in a format of `strftime`, and its quarter for %q."""
-    return moment.strftime(shape.replace("%q", str((moment.month + 2) // 3)))
+    """A moment in a format of `strftime` and the marks of `StampText.format`."""
+    following = moment.year + 1
+    own = {
+        "%q": (moment.month + 2) // 3,
+        "%k": (moment.month + 5) // 6,
+        "%o": f"{following % 100:02d}",
+        "%O": following,
+    }
+    for mark, text in own.items():
+        shape = shape.replace(mark, str(text))
+    return moment.strftime(shape)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rearview.data.infer.layout import is_text
-from rearview.data.infer.timestamp_text import Unreadable, part_of_year, read_stamps
+from rearview.data.infer.timestamp_text import Unreadable, part_of_year, read_integers, read_stamps
 from rearview.data.infer.timestamps import YEAR_NAMES, infer_kind
 from rearview.data.io.table import Table
 
@@ -18,6 +18,10 @@ _TURNED = ("date", "value", *YEAR_NAMES)
 _AMBIGUOUS = re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.](?:\d{2}|\d{4})")
 _TOTAL_OF_SERIES = re.compile(r"(?i)(?:grand |sub)?-?\s?(?:totals?|sum|summe|zwischensumme|gesamt(?:summe)?)\s*[:=]?")
 """Names of rows that add up others; no more words, since a product may be called Max or Average Joe."""
+_SUM_OF_YEAR = re.compile(
+    r"(?i)(?:year(?:ly)?|annual)?[ _]?(?:total|sum|mean|average|avg|year|annual|jahr|summe|mittel)"
+)
+"""Names of columns that sum up the months beside them."""
 _HOUR = re.compile(
     r"(?i)(?:h|hr|he|hour|std|stunde)[ _.]?(?P<hour>\d{1,2})|(?P<clock>\d{1,2}):(?P<minute>\d{2})(?::00)?"
 )
@@ -35,14 +39,20 @@ class TurnedTable(NamedTuple):
     """Columns that were left out."""
     totals: tuple[str, ...]
     """Names of rows that were left out, as they add up others."""
+    first: str
+    """The first of the columns that were turned."""
 
 
 def turn_stamp_columns(table: Table) -> TurnedTable | None:
     """A table whose columns are stamps, turned on its side; None where they are none."""
     years = [name for name in table.names if re.fullmatch(r"(?:1[89]|20|21)\d\d", name)]
-    stamps = years if len(years) >= _LEAST_STAMPS else [name for name in table.names if _is_stamp(name)]
+    of_years = [name for name in table.names if name not in years]
+    # Where every month or quarter has a row, two columns called by years are enough.
+    whole = len(years) > 1 and len(of_years) == 1 and _is_year(_parts_in(table, of_years[0]))
+    stamps = years if whole or len(years) >= _LEAST_STAMPS else [name for name in table.names if _is_stamp(name)]
     others = [name for name in table.names if name not in stamps]
-    if len(stamps) < max(_LEAST_STAMPS, len(others)) or any(name in _TURNED for name in others):
+    few = not whole and len(stamps) < max(_LEAST_STAMPS, len(others))
+    if few or any(name in _TURNED for name in others):
         return None
     if any(infer_kind(table.fetch(name)) == "stamps" for name in others):
         return None
@@ -54,9 +64,9 @@ def turn_stamp_columns(table: Table) -> TurnedTable | None:
         table = table.select(np.array([row for row, name in enumerate(names) if name not in totals], dtype=np.int64))
     rows = len(table)
     if stamps is years and len(others) == 1:
-        parts = [part_of_year(str(cell)) for cell in table.fetch(others[0]).to_list()]
-        if rows in (4, 12) and None not in parts and len({*parts}) == rows:
-            return TurnedTable(_turn_years(table, years, [part or "" for part in parts]), (), (), totals)
+        parts = _parts_in(table, others[0])
+        if len(parts) == rows and _is_year(parts):
+            return TurnedTable(_turn_years(table, years, parts), (), (), totals, years[0])
     ids = texts or [name for name in others if table.fetch(name).n_unique() == rows][:1]
     if rows > 1 and not ids:
         return None
@@ -68,7 +78,56 @@ def turn_stamp_columns(table: Table) -> TurnedTable | None:
         tuple(ids) if rows > 1 else (),
         tuple(name for name in others if name not in ids),
         totals,
+        stamps[0],
     )
+
+
+def turn_year_rows(table: Table) -> TurnedTable | None:
+    """A table with a row for each year and a column for each of its months or quarters, turned; None: any other."""
+    parts = {name: part for name in table.names if (part := part_of_year(name)) is not None}
+    others = [name for name in table.names if name not in parts]
+    years = [name for name in others if name.casefold() in YEAR_NAMES and not table.fetch(name).is_null().any()]
+    if not _is_year([*parts.values()]) or len(years) != 1 or {"date", "value"} & {*others}:
+        return None
+    numbers = read_integers([str(cell).strip() for cell in table.fetch(years[0]).to_list()])
+    ids = [name for name in others if name != years[0] and is_text(table, name)]
+    sums = [name for name in others if name not in (*years, *ids)]
+    if numbers is None or not all(_SUM_OF_YEAR.fullmatch(name.strip()) for name in sums):
+        return None
+    if not ids and len(np.unique(numbers)) < len(numbers):
+        return None
+    names = sorted(parts, key=parts.__getitem__)
+    order = np.argsort(numbers, kind="stable").tolist()
+    read = _read_alike(table, names)
+    cells = [column[row] for row in order for column in read]
+    columns: dict[str, Sequence[object]] = {}
+    for name in ids:
+        of_rows = table.fetch(name).to_list()
+        columns[name] = [of_rows[row] for row in order for _ in names]
+    columns |= {"date": [f"{numbers[row]}{parts[name]}" for row in order for name in names], "value": cells}
+    count = len(cells) if ids else _count_begun(cells)
+
+    def place(row: int) -> str:
+        return f"{table.place(order[row // len(names)])}, column {names[row % len(names)]!r}"
+
+    rebuilt = table.rebuild({name: each[:count] for name, each in columns.items()}, place)
+    return TurnedTable(rebuilt, tuple(ids), tuple(sums), (), names[0])
+
+
+def _parts_in(table: Table, name: str) -> list[str]:
+    """The months or quarters that the cells of a column name, those of other cells left out."""
+    return [part for cell in table.fetch(name).to_list() if (part := part_of_year(str(cell))) is not None]
+
+
+def _is_year(parts: Sequence[str]) -> bool:
+    """Whether months or quarters are all of a year, each once."""
+    return len(parts) in (4, 12) and len({*parts}) == len(parts) and len({part[0] for part in parts}) == 1
+
+
+def _count_begun(cells: Sequence[object]) -> int:
+    """Cells up to the last one with a value: what is left of the last year is not missing, it has not come yet."""
+    begun = (place for place, cell in enumerate(cells, start=1) if cell not in (None, "") and cell == cell)
+    return max(begun, default=0)
 
 
 def _turn(table: Table, kept: Sequence[str], turned: Sequence[str]) -> dict[str, Sequence[object]]:
@@ -91,8 +150,7 @@ def _turn_years(table: Table, years: list[str], parts: list[str]) -> Table:
     """One series of a table with a column for each year and a row for each month or quarter."""
     order = np.argsort(parts).tolist()
     cells = [column[row] for column in _read_alike(table, years) for row in order]
-    # What is left of the last year is not missing: it has not come yet.
-    count = max((place for place, cell in enumerate(cells, start=1) if cell not in (None, "")), default=0)
+    count = _count_begun(cells)
     stamps = [f"{year}{parts[row]}" for year in years for row in order]
     return table.rebuild(
         {"date": stamps[:count], "value": cells[:count]},

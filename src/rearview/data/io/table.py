@@ -42,6 +42,10 @@ class Table:
     """'line 7' or 'row 5' for a row, counted from 0, of the table."""
     time_index: str | None = None
     """The column that was a pandas index of stamps."""
+    periods: Mapping[str, str] = field(default_factory=dict)
+    """The frequency of pandas, such as Q-NOV, of columns that held periods; they became the moments these begin."""
+    plain_index: "nw.Series[Any] | None" = None
+    """A pandas index of text, or of numbers with a name, that became no column."""
     separator: str | None = None
     """What stands between the cells of a text file."""
     decimal_comma: bool = False
@@ -86,6 +90,7 @@ class Table:
             place=lambda row: self.place(int(rows[row])),
             reopen=self.reopen_with(lambda table: table.select(rows)),
             surplus=(),
+            plain_index=None,
             starts=tuple(sorted({bisect_left(rows, start) for start in self.starts})),
             parsed={},
         )
@@ -118,8 +123,21 @@ class Table:
             place=place,
             numeric=frozenset(),
             reopen=None,
+            plain_index=None,
             parsed={},
         )
+
+    def with_index(self) -> "Table | None":
+        """This table with its plain index as its first column; None where there is none."""
+        index = self.plain_index
+        if index is None or index.name in self.names:
+            return None
+
+        def fetch(name: str) -> TableColumn:
+            return index if name == index.name else self.fetch(name)
+
+        names = (index.name, *self.names)
+        return replace(self, names=names, fetch=fetch, plain_index=None, parsed={})
 
     def reopen_with(self, change: "Callable[[Table], Table]") -> "Callable[..., Table] | None":
         """How the data is opened again where a change was made to it; None where it can't be."""
@@ -173,11 +191,12 @@ def from_frame(given: Any, *, index_names: Collection[str] = ()) -> Table:
     import narwhals as nw
 
     source, time_index, index_levels, index_keys = "the frame", None, frozenset[str](), frozenset[str]()
-    frame = given
+    frame, periods, plain = given, dict[str, str](), None
     if hasattr(frame, "index") and hasattr(frame, "to_frame") and not hasattr(frame, "columns"):
         frame = frame.to_frame("y" if frame.name is None else str(frame.name))
     if hasattr(frame, "index") and hasattr(frame, "columns"):
-        frame, time_index, index_levels, index_keys = _flatten_pandas(frame, source, index_names)
+        plain = _plain_index(frame.index)
+        frame, periods, time_index, index_levels, index_keys = _flatten_pandas(frame, source, index_names)
     elif hasattr(frame, "column_names"):
         check_unique([str(name) for name in frame.column_names], source)
     try:
@@ -200,10 +219,20 @@ def from_frame(given: Any, *, index_names: Collection[str] = ()) -> Table:
         taken.get_column,
         "row {}".format,
         time_index,
+        periods,
+        None if plain is None or time_index is not None else nw.from_native(plain, series_only=True),
         index_levels=index_levels,
         index_keys=index_keys,
         reopen=lambda _, index_names: from_frame(given, index_names=index_names),
     )
+
+
+def name_index(frame: Any, name: str) -> Any:
+    """A pandas frame whose single index, not of numbers, has no name, with this name; anything else as it is."""
+    index: Any = getattr(frame, "index", None)
+    if getattr(index, "names", None) != [None] or name in getattr(frame, "columns", ()):
+        return frame
+    return frame.rename_axis(name) if index.dtype.kind in "MO" else frame
 
 
 def from_array(array: "NDArray[np.generic]") -> Table:
@@ -223,17 +252,17 @@ def from_array(array: "NDArray[np.generic]") -> Table:
 
 def _flatten_pandas(
     frame: Any, source: str, index_names: Collection[str]
-) -> tuple[Any, str | None, frozenset[str], frozenset[str]]:
+) -> tuple[Any, dict[str, str], str | None, frozenset[str], frozenset[str]]:
     """A pandas frame with text for column names, stamps for periods, and columns for an index of stamps or ids.
 
-    Beside it: the column that was an index of stamps, the index levels that became no column, and those that became one
-    because they stand beside stamps.
+    Beside it: the frequencies of periods, the column that was an index of stamps, the index levels that became no
+    column, and those that became one because they stand beside stamps.
     """
     if frame.columns.nlevels > 1:
         raise InputError(f"{source} has column names of {frame.columns.nlevels} levels; flatten them to one level.")
     names = [str(name) for name in frame.columns]
     check_unique(names, source)
-    added, left_out, keys, time_index = {}, set(), set(), None
+    added, periods, left_out, keys, time_index = {}, dict[str, str](), set(), set(), None
     levels = [frame.index.get_level_values(number) for number in range(frame.index.nlevels)]
     temporal = [level.dtype.kind == "M" or _is_period(level.dtype) for level in levels]
     for level, stamps in zip(levels, temporal, strict=True):
@@ -244,19 +273,33 @@ def _flatten_pandas(
         if not name or name in names or name in added:
             continue
         if stamps or beside or name in index_names:
-            added[name] = level.to_timestamp() if _is_period(level.dtype) else level
+            added[name] = level
+            if _is_period(level.dtype):
+                added[name], periods[name] = level.to_timestamp(), _frequency(level.dtype)
             time_index = name if stamps else time_index
             keys |= {name} if beside and not stamps else set()
         else:
             left_out.add(name)
     for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
         if _is_period(dtype):
-            added[name] = frame[name].dt.to_timestamp()
+            added[str(name)], periods[str(name)] = frame[name].dt.to_timestamp(), _frequency(dtype)
     if any(not isinstance(name, str) for name in frame.columns):
         frame = frame.set_axis(names, axis=1)
-    return (frame.assign(**added) if added else frame), time_index, frozenset(left_out), frozenset(keys)
+    return (frame.assign(**added) if added else frame), periods, time_index, frozenset(left_out), frozenset(keys)
+
+
+def _plain_index(index: Any) -> Any:
+    """A pandas index of text, or of numbers with a name, as a series: files read without dates have stamps there."""
+    if index.nlevels > 1 or (index.dtype.kind != "O" and not index.name):
+        return None
+    return index.to_series(index=range(len(index)), name=INDEX_NAME if index.name is None else str(index.name))
 
 
 def _is_period(dtype: Any) -> bool:
     # numpy is slow to spell its dtypes, and no period is one of them.
     return dtype.kind == "O" and str(dtype).startswith("period")
+
+
+def _frequency(period: Any) -> str:
+    """'Q-NOV' of the dtype period[Q-NOV]; its offset would call it QE-NOV, of which pandas makes no period."""
+    return str(period).removeprefix("period[").removesuffix("]")

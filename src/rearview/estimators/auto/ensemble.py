@@ -13,9 +13,9 @@ from rearview.estimators.auto.effects import WithEffects
 from rearview.estimators.auto.weights import combine
 from rearview.estimators.forecast.backtest import Backtest, select_columns
 from rearview.estimators.forecast.prediction import Fitted
-from rearview.estimators.forecast.predictor import Array, Bounds, Forecasts, Predictor
+from rearview.estimators.forecast.predictor import Array, Forecasts, Predictor
 from rearview.estimators.forecast.spec import AUTO, ForecastSpec
-from rearview.estimators.forecast.stretch import read_factor, stretch_bounds
+from rearview.estimators.forecast.stretch import cut_below, find_count_floors, read_factor, stretch_bounds
 from rearview.estimators.forecast.zero_shot import CUT_PAST
 from rearview.models.patch_hosts.glance import find_floor
 
@@ -138,7 +138,8 @@ def trim_levels(backtest: Backtest, levels: Sequence[float]) -> Backtest:
 
 
 def find_floors(panel: Panel, which: Windows, targets: int, lookback: int) -> Array:
-    """[window, target]: the lowest value that the rows before a window come back to time and again; -inf: none."""
+    """[window, target]: the lowest value that the rows before a window come back to time and again, or 0 of a few
+    counts; -inf: none."""
     floors = np.full((len(which), targets), -np.inf)
     begins = np.maximum(panel.offsets[which.series], which.starts - lookback)
     longest = int((which.starts - begins).max(initial=0))
@@ -151,7 +152,7 @@ def find_floors(panel: Panel, which: Windows, targets: int, lookback: int) -> Ar
                 past[place, target, longest - (rows.stop - rows.start) :] = panel.original_column(rows, series, target)
         cells = torch.from_numpy(past)
         floors[part.start : part.stop] = find_floor(cells.nan_to_num(), ~cells.isnan()).numpy()
-    return floors
+    return np.maximum(floors, find_count_floors(panel, which, targets))
 
 
 def floor_backtest(backtest: Backtest, panel: Panel, lookback: int) -> Backtest:
@@ -166,8 +167,3 @@ def floor_backtest(backtest: Backtest, panel: Panel, lookback: int) -> Backtest:
         floors.append(find_floors(panel, which, panel.targets, lookback).ravel())
     lowest = np.stack(floors)[..., None]
     return replace(backtest, mean=np.maximum(backtest.mean, lowest), intervals=cut_below(backtest.intervals, lowest))
-
-
-def cut_below(bounds: Bounds, floors: Array | float) -> Bounds:
-    """Intervals without what lies below a floor."""
-    return {level: (np.maximum(low, floors), np.maximum(high, floors)) for level, (low, high) in bounds.items()}

@@ -25,7 +25,7 @@ from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.io.files import select_present
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding, Panel
-from rearview.data.panel_checks import check_years, drop_empty_targets, note_early_ends
+from rearview.data.panel_checks import check_years, drop_empty_targets, note_ends
 from rearview.data.panel_reader import open_source, read_panel, settle
 from rearview.data.read_options import ReadOptions
 from rearview.data.step import Step
@@ -350,7 +350,7 @@ class Forecaster(Estimator[Predictor]):
     def read_to_fit(self, frame: Frame) -> Panel:
         """The same without series and columns that have no value; one that was named as a target is refused."""
         named = self.reading.target is not None or self.reading.target_col is not None
-        return note_early_ends(drop_empty_targets(self.read(frame), named=named))
+        return note_ends(drop_empty_targets(self.read(frame), named=named))
 
     def read_new(self, frame: Frame) -> Panel:
         """The panel of new rows as the fitted network reads it; another step or a missing column is refused.

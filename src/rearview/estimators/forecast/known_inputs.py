@@ -15,6 +15,7 @@ from rearview.data.infer.number_text import MISSING_WORDS
 from rearview.data.infer.series_ids import JOIN
 from rearview.data.infer.timestamps import show
 from rearview.data.infer.wall_time import to_wall_time
+from rearview.data.io.table import name_index
 from rearview.data.panel import Layout, Panel
 from rearview.data.panel_reader import read_panel, settle
 from rearview.data.read_options import ReadOptions
@@ -47,7 +48,7 @@ def read_known(
     long = layout.form == "long"
     # Nothing is inferred here: a few rows do not show which values stand for missing (see `_refuse_missing_marks`).
     given = read_panel(
-        future,
+        name_index(future, layout.time_col),
         replace(
             settle(options, layout),
             id_col=(settle(options, layout).id_col or (layout.id_col or "",)) if long else (),

@@ -1,10 +1,14 @@
-"""Widen or narrow intervals by one factor a level, learned from backtest windows (split-conformal)."""
+"""Widen or narrow intervals by one factor a level, learned from backtest windows (split-conformal), and cut them off
+where a series can't go.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from rearview.data.panel import Panel
+from rearview.data.windows import Windows
 from rearview.estimators.forecast.backtest import Backtest
 from rearview.estimators.forecast.predictor import Array, Bounds
 
@@ -14,6 +18,10 @@ together, so more of them in one window tell little more."""
 FADING = 0.6
 """When intervals are corrected, a window counts for so much of the next one: what comes is most like what came last."""
 LEAST_STRETCH, MOST_STRETCH = 0.5, 3.0
+FEW_COUNTS = 32
+"""Rows below which a series of counts need not come down to 0 for that to be its floor."""
+EXACT = 0.01
+"""What the rounding of values in float32 may leave of a whole number for it to be known as one."""
 
 
 def stretch_bounds(point: Array, bounds: Bounds, factors: Mapping[float, float]) -> Bounds:
@@ -83,3 +91,30 @@ def stretch_backtest(backtest: Backtest, levels: Sequence[float]) -> Backtest:
         for level in levels
     }
     return replace(backtest, intervals=bounds)
+
+
+def find_count_floors(panel: Panel, which: Windows, targets: int) -> Array:
+    """[window, target]: 0 where the few rows before a window are counts, or amounts of which some are nothing at all.
+
+    Counts are whole numbers; no value is below 0, and of amounts two or more are 0. -inf elsewhere: longer pasts show
+    by themselves what they do not fall below.
+    """
+    floors = np.full((len(which), targets), -np.inf)
+    begins = panel.offsets[which.series]
+    for window in np.flatnonzero(which.starts - begins < FEW_COUNTS).tolist():
+        rows, series = slice(int(begins[window]), int(which.starts[window])), int(which.series[window])
+        for target in range(targets):
+            past = panel.original_column(rows, series, target)
+            past = past[np.isfinite(past)]
+            whole = np.rint(past)
+            rounding = float(np.finfo(np.float32).eps) * float(whole.max(initial=0.0))
+            exact = np.abs(past - whole) <= rounding
+            if rounding < EXACT and past.min(initial=0.0) >= -rounding and len(past):
+                counts = exact.all() or (exact & (whole == 0)).sum() > 1
+                floors[window, target] = 0.0 if counts else -np.inf
+    return floors
+
+
+def cut_below(bounds: Bounds, floors: Array | float) -> Bounds:
+    """Intervals without what lies below a floor."""
+    return {level: (np.maximum(low, floors), np.maximum(high, floors)) for level, (low, high) in bounds.items()}

@@ -27,9 +27,15 @@ from rearview.estimators.auto.weights import measure_losses
 from rearview.estimators.base import Session
 from rearview.estimators.forecast.backtest import Backtest, backtest, ends_apart
 from rearview.estimators.forecast.prediction import Fitted, warn_of_far_values
-from rearview.estimators.forecast.predictor import Array, Bounds, Forecasts
+from rearview.estimators.forecast.predictor import Array, Forecasts
 from rearview.estimators.forecast.spec import ForecastSpec
-from rearview.estimators.forecast.stretch import measure_stretch, read_factor, stretch_bounds
+from rearview.estimators.forecast.stretch import (
+    cut_below,
+    find_count_floors,
+    measure_stretch,
+    read_factor,
+    stretch_bounds,
+)
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
 from rearview.estimators.options import Attention
 from rearview.models.contract import Shape
@@ -110,6 +116,7 @@ class ZeroShot(Fitted):
 
     def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
         """Forecast from the rows before each window's start (see `Predictor`)."""
+        counts = find_count_floors(panel, which, self.targets)
         panel = transform_panel(panel, self.spec)
         network = self.network
         assert isinstance(network, Network)
@@ -128,14 +135,15 @@ class ZeroShot(Fitted):
                 centre = panel.centre[case.series, case.columns]
                 cells[case.window, case.columns] = values + centre[:, None, None]
                 floors[case.window, case.columns] = floor + centre
-        cells, floors = undo_transform(cells, self.spec), undo_transform(floors, self.spec)[..., None]
+        cells = undo_transform(cells, self.spec)
+        floors = np.maximum(undo_transform(floors, self.spec), counts)[..., None]
         unobserved = panel.first[which.series, : self.targets] >= which.starts[:, None]
         cells[unobserved] = np.nan
         known_levels = network.settings.quantiles
         point = cells[..., network.median]
         own = {level: _bounds(cells, known_levels, level) for level in levels}
         reaching = stretch_bounds(point, own, {level: read_factor(self.stretch, level) for level in levels})
-        bounds: Bounds = {level: (np.maximum(low, floors), high) for level, (low, high) in reaching.items()}
+        point, bounds = np.maximum(point, floors), cut_below(reaching, floors)
         findings = (
             *_find_limits(cases, self.lookback, far),
             *warn_of_far_values(self, panel, which, self.scaler(panel)),
