@@ -55,9 +55,7 @@ def test_by_default_several_members_speak(
 ) -> None:
     prepare = portfolio.network_fit.prepare
     quick = {"training": {"epochs": 2}, "settings": {"width": 8, "heads": 2, "feed_forward": 16, "depth": 1}}
-    monkeypatch.setattr(
-        portfolio.network_fit, "prepare", lambda panel, spec, least: prepare(panel, replace(spec, **quick), least)
-    )
+    monkeypatch.setattr(portfolio.network_fit, "prepare", lambda panel, spec: prepare(panel, replace(spec, **quick)))
     monkeypatch.setattr(portfolio, "LEAST_NETWORK", 0)
     fit = ("--fit", str(files / "train.csv"))
     assert detect(files / "test.csv", tmp_path / "one", *fit, "--labels", "label", "--lookback", "24") == 0

@@ -41,12 +41,12 @@ RANDOM = np.random.default_rng(0)
 PREPARE = portfolios.network_fit.prepare
 
 
-def quick_network(panel: Panel, spec: DetectSpec, least_held: int | None = None) -> Prepared:
+def quick_network(panel: Panel, spec: DetectSpec) -> Prepared:
     """The member that is a network with two epochs, which is all that these tests need of it."""
     if spec.model != "itransformer":
-        return PREPARE(panel, spec, least_held)
+        return PREPARE(panel, spec)
     sizes = {"width": 8, "heads": 2, "feed_forward": 16, "depth": 1}
-    return PREPARE(panel, replace(spec, training={"epochs": 2}, settings=sizes), least_held)
+    return PREPARE(panel, replace(spec, training={"epochs": 2}, settings=sizes))
 
 
 @pytest.fixture(autouse=True, scope="module")

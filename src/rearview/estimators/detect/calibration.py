@@ -111,10 +111,7 @@ class HeldOut:
         """(how thresholds were chosen, notes); `words` name the held-out rows."""
         if not self.empty:
             return f"{drawn}, on {words}", ()
-        note = (
-            "Too short to hold rows out: the threshold rests on training rows and is likely too low, so that ordinary "
-            "rows may be alarms; bring more rows."
-        )
+        note = "Too short to hold rows out: the threshold rests on training rows and is likely too low."
         return f"{drawn}, on the training rows", (note,)
 
 

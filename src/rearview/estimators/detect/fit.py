@@ -122,12 +122,8 @@ def fit(panel: Panel, spec: DetectSpec, session: Session = NO_CHECKPOINT, *, hol
     return prepare(panel, spec).train(session, hold_constants=hold_constants)
 
 
-def prepare(panel: Panel, spec: DetectSpec, least_held: int | None = None) -> Prepared:
-    """Hold out, scale, plan, and create the network; what can't be trained is refused.
-
-    `least_held`: rows that are held out at least, of a third of a short series; None: a window of the network, if a
-    fifth of the rows has one.
-    """
+def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
+    """Hold out, scale, plan, and create the network; what can't be trained is refused."""
     name = spec.model or NETWORK
     claims = models.claims(name)
     if spec.mode == "reconstruct" and not claims.reconstructs:
@@ -139,7 +135,7 @@ def prepare(panel: Panel, spec: DetectSpec, least_held: int | None = None) -> Pr
     panel, empty = _drop_empty_series(panel)
     _check_rows(panel, spec)
     ahead = 0 if spec.mode == "reconstruct" else 1
-    border = _borders(panel, spec.lookback + ahead, least_held)
+    border = _borders(panel, spec.lookback + ahead)
     scaler = Scaler.fit(panel, border)
     panel, left_out = _drop_extremes(panel, scaler)
     learned = _keep_observed(panel, list_windows(panel, spec.lookback, ahead, None, border), spec, ahead)
@@ -234,13 +230,11 @@ def _check_rows(panel: Panel, spec: DetectSpec) -> None:
     )
 
 
-def _borders(panel: Panel, needed: int, least_held: int | None) -> NDArray[np.int64]:
+def _borders(panel: Panel, needed: int) -> NDArray[np.int64]:
     """[series]: rows that train; the rest, where it has room for a window, is held out."""
     lengths = panel.lengths
-    held, least = np.round(HELD_OUT * lengths).astype(np.int64), needed
-    if least_held is not None:
-        held, least = np.maximum(held, np.minimum(least_held, lengths // 3)), min(least_held, needed)
-    return np.where((held >= least) & (lengths - held >= needed), lengths - held, lengths)
+    held = np.round(HELD_OUT * lengths).astype(np.int64)
+    return np.where((held >= needed) & (lengths - held >= needed), lengths - held, lengths)
 
 
 def _after(panel: Panel, border: NDArray[np.int64], lookback: int, ahead: int) -> Windows:

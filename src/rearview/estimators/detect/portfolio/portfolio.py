@@ -31,7 +31,7 @@ from rearview.estimators.detect.calibration import (
     draw_thresholds,
     find_usual,
 )
-from rearview.estimators.detect.fit import Fitted, Prepared
+from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
 from rearview.estimators.detect.portfolio.drift import Drift, divide
 from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes, thin
 from rearview.estimators.detect.portfolio.patches import average_errors, cut_windows, first_rows, pad
@@ -42,7 +42,7 @@ from rearview.estimators.detect.spec import NETWORK, DetectSpec
 from rearview.tasks.plan import Choice, Plan
 
 WINDOW = 50
-"""Rows of a window that simple members look at; so many are held out of a short series, up to a third of it."""
+"""Rows of a window that simple members look at."""
 AVERAGED = 30
 """Rows that errors are averaged over."""
 LEAST_NETWORK = 5_000
@@ -402,8 +402,7 @@ class PreparedPortfolio:
         ranks = _learn_ranks(scores.rows, held, averaged, 1.0) if ranked else None
         scores = rank_rows(scores, ranks, part, place)
         limits, pooled, drawn = draw_thresholds(scores.rows, held, self.spec, window)
-        share = len(part.values) / int(panel.lengths[held.series].sum())
-        drawn, notes = held.describe(drawn, f"the last {share:.0%} of the rows, held out")
+        drawn, notes = held.describe(drawn, f"the last {HELD_OUT:.0%} of the rows, held out")
         return Portfolio(
             spec=self.spec,
             plan=replace(
@@ -431,9 +430,7 @@ class PreparedPortfolio:
 
 def prepare(panel: Panel, spec: DetectSpec) -> PreparedPortfolio:
     """Check, hold out and scale the rows; what can't be learned from is refused."""
-    # Rows that hold anomalies are no reference, and nothing is remembered of them.
-    least_held = None if spec.threshold == "robust" else WINDOW
-    return PreparedPortfolio(spec, network_fit.prepare(panel, replace(spec, model=NETWORK), least_held))
+    return PreparedPortfolio(spec, network_fit.prepare(panel, replace(spec, model=NETWORK)))
 
 
 def choose_members(spec: DetectSpec, panel: Panel) -> tuple[str, ...]:
