@@ -35,7 +35,7 @@ from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
 from rearview.estimators.detect.portfolio.drift import Drift, divide
 from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes, thin
 from rearview.estimators.detect.portfolio.patches import average_errors, cut_windows, first_rows, pad
-from rearview.estimators.detect.portfolio.ranks import Ranks
+from rearview.estimators.detect.portfolio.ranks import Ranks, usual_quantile
 from rearview.estimators.detect.portfolio.trust import Weights, learn_weights
 from rearview.estimators.detect.scoring import Scores
 from rearview.estimators.detect.spec import NETWORK, DetectSpec
@@ -401,7 +401,8 @@ class PreparedPortfolio:
         scores = combine(errors, references, weights, part, place, averaged)
         ranks = _learn_ranks(scores.rows, held, averaged, 1.0) if ranked else None
         scores = rank_rows(scores, ranks, part, place)
-        limits, pooled, drawn = draw_thresholds(scores.rows, held, self.spec, window)
+        usual = usual_quantile(self.spec.quantile) if ranked else None
+        limits, pooled, drawn = draw_thresholds(scores.rows, held, self.spec, averaged, usual)
         drawn, notes = held.describe(drawn, f"the last {HELD_OUT:.0%} of the rows, held out")
         return Portfolio(
             spec=self.spec,
