@@ -6,7 +6,8 @@ its member. Members are averaged, weighted by how well each finds anomalies that
 (`trust`), ranked once more, so that series can be compared, and divided by how far a series has moved for good
 (`drift`). Members that are cheap to fit are fitted once more to all ordinary rows before they are used.
 
-The rows that a fit does not see are the last ones, or, where these are too few, all rows in turn.
+The rows that a fit does not see are the last ones, or, where these are too few, all rows in turn. Of short series
+single cells that stand out among their neighbours are left out of everything that is learned (`spikes`).
 """
 
 import time
@@ -34,6 +35,7 @@ from rearview.estimators.detect.calibration import (
     find_usual,
 )
 from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
+from rearview.estimators.detect.portfolio import spikes
 from rearview.estimators.detect.portfolio.drift import Drift, divide
 from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes, thin
 from rearview.estimators.detect.portfolio.patches import average_errors, cut_windows, first_rows, pad
@@ -449,8 +451,10 @@ class PreparedPortfolio:
 
 
 def prepare(panel: Panel, spec: DetectSpec) -> PreparedPortfolio:
-    """Check, hold out and scale the rows; what can't be learned from is refused."""
-    return PreparedPortfolio(spec, network_fit.prepare(panel, replace(spec, model=NETWORK)))
+    """Check, hold out and scale the rows without single spikes; what can't be learned from is refused."""
+    panel, found = (panel, ()) if spec.threshold == "robust" else spikes.leave_out(panel)
+    prepared = network_fit.prepare(panel, replace(spec, model=NETWORK))
+    return PreparedPortfolio(spec, replace(prepared, findings=(*found, *prepared.findings)))
 
 
 def choose_members(spec: DetectSpec, panel: Panel) -> tuple[str, ...]:
