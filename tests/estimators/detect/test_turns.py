@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from sensors import fleet, ordinary
 
 from rearview import Detector
@@ -44,3 +45,11 @@ def test_short_series_of_many_lengths_are_fitted_together() -> None:
     found = Detector(device="cpu", id_col="machine", time_col="date").fit(rows).detect(rows)
     assert np.isfinite(found.scores.rows).all()
     assert found.flags.mean() < 0.1
+
+
+@pytest.mark.parametrize(("rows", "lookback"), [(5, 4), (25, 24), (61, 48)])
+def test_a_file_of_hardly_any_rows_has_a_score_for_each(rows: int, lookback: int) -> None:
+    frame = ordinary(rows)
+    frame.loc[2:3, "heat"] = np.nan
+    found = Detector(device="cpu", lookback=lookback).fit(frame).detect(frame)
+    assert np.isfinite(found.scores.rows).all()
