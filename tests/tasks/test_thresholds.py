@@ -57,16 +57,16 @@ def test_without_any_score_there_is_no_threshold() -> None:
         thresholds.choose(np.full(5, np.nan), "quantile", quantile=0.9, risk=0.1)
 
 
-def test_few_independent_scores_have_a_higher_quantile() -> None:
-    """Of averages over 20 rows each, as many ordinary ones lie above the threshold as of independent scores."""
-    rng, kernel, beyond = np.random.default_rng(5), np.ones(20) / 20, []
-    for _ in range(40):
-        scores = np.convolve(rng.normal(size=2_400), kernel, "valid")
-        plain, _ = thresholds.choose(scores[:300], "quantile", quantile=0.995, risk=0.1)
-        limit, words = thresholds.choose(scores[:300], "quantile", quantile=0.995, risk=0.1, averaged=20)
-        assert limit >= plain
-        assert words == "99.5 % of 300 ordinary scores lie below"
-        beyond.append([(scores[400:] > one).mean() for one in (plain, limit)])
-    too_low, mended = np.mean(beyond, axis=0)
-    assert too_low > 0.02
-    assert mended < 0.012
+def test_a_quantile_with_few_scores_beyond_it_is_raised_towards_the_usual_one() -> None:
+    scores = np.linspace(0, 1, 201)
+    options = {"quantile": 0.9, "risk": 0.1}
+    own, words = thresholds.choose(scores, "quantile", **options)
+    assert own == pytest.approx(0.9)
+    beyond = 0.1 * 201 / 10
+    limit, raised = thresholds.choose(scores, "quantile", **options, averaged=10, usual=2.0)
+    weight = thresholds.USUAL_BEYOND
+    assert limit == pytest.approx((beyond * own + weight * 2) / (beyond + weight))
+    assert raised == words
+    assert thresholds.choose(scores, "quantile", **options, averaged=10, usual=0.5)[0] == own
+    many, few = (thresholds.choose(scores, "quantile", **options, averaged=a, usual=2.0)[0] for a in (1, 100))
+    assert own < many < limit < few < 2

@@ -29,17 +29,21 @@ PEAKS_ABOVE = 0.98
 LEAST_PEAKS = 10
 """Excesses below which no tail is fitted."""
 ROBUST_DEVIATIONS = 5.0
+USUAL_BEYOND = 5
+"""Weight of the usual quantile, in independent scores beyond it."""
 _CANDIDATES = 400
 _HALVINGS = 60
 
 Scores = NDArray[np.float64]
 
 
-def choose(scores: Scores, rule: Rule, *, quantile: float, risk: float, averaged: int = 1) -> tuple[float, str]:
+def choose(
+    scores: Scores, rule: Rule, *, quantile: float, risk: float, averaged: int = 1, usual: float | None = None
+) -> tuple[float, str]:
     """Choose a threshold from scores by a rule, and say how; scores that are NaN do not count.
 
-    Of scores that are each `averaged` over so many rows, as many fewer are independent: their quantile is likely too
-    low, and is never drawn below that of a Student law with their median and robust deviation.
+    Of scores that are each `averaged` over so many rows, as many fewer are independent, and hardly any is beyond their
+    quantile, which is likely too low: below the `usual` one it is raised towards that, the fewer there are the more.
     """
     known = scores[np.isfinite(scores)]
     if not len(known):
@@ -57,19 +61,10 @@ def choose(scores: Scores, rule: Rule, *, quantile: float, risk: float, averaged
             f"the largest of {len(known):,} scores: {peaks} excesses are too few for a tail ({LEAST_PEAKS} needed)"
         )
     limit = float(np.quantile(known, quantile))
-    if averaged > 1:
-        limit = max(limit, _student_quantile(known, quantile, len(known) / averaged))
+    if usual is not None and limit < usual:
+        beyond = (1 - quantile) * len(known) / averaged
+        limit = (beyond * limit + USUAL_BEYOND * usual) / (beyond + USUAL_BEYOND)
     return limit, f"{100 * quantile:g} % of {len(known):,} ordinary scores lie below"
-
-
-def _student_quantile(scores: Scores, quantile: float, independent: float) -> float:
-    """The quantile of one more score, foretold from so many independent ones."""
-    from scipy.stats import t
-
-    middle = float(np.median(scores))
-    deviation = 1.4826 * float(np.median(np.abs(scores - middle)))
-    count = max(independent, 3.0)
-    return middle + float(t.ppf(quantile, count - 1)) * deviation * float(np.sqrt(1 + 1 / count))
 
 
 def over_peaks(scores: Scores, risk: float) -> float:

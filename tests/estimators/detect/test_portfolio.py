@@ -79,6 +79,12 @@ def test_windows_are_cut_and_laid_back() -> None:
     torch.testing.assert_close(average_errors(values, 5, same), values)
 
 
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 5])
+def test_short_windows_leave_out_no_row(window: int) -> None:
+    values = torch.arange(13.0)[:, None]
+    torch.testing.assert_close(average_errors(values, window, same), values)
+
+
 def test_a_series_to_learn_from_that_is_shorter_than_a_window_is_padded() -> None:
     torch.testing.assert_close(cut_all(torch.tensor([[1.0], [2.0]]), 4), torch.tensor([[1.0, 1.0, 1.0, 2.0]]))
 

@@ -157,19 +157,23 @@ def average_channels(channels: NDArray[np.float32]) -> Scores:
 
 
 def draw_thresholds(
-    scores: NDArray[np.float64], held: HeldOut, spec: DetectSpec, averaged: int = 1
+    scores: NDArray[np.float64], held: HeldOut, spec: DetectSpec, averaged: int = 1, usual: float | None = None
 ) -> tuple[NDArray[np.float64], float, str]:
     """Thresholds [series], the one drawn from all scores [row] together, and how they were drawn.
 
-    `averaged`: the rows that each score is averaged over.
+    `averaged`: the rows that each score is averaged over; `usual`: the quantile that such scores usually have.
     """
     rule = spec.threshold
     if not isinstance(rule, str):
         return np.full(held.count, float(rule)), float(rule), GIVEN
-    pooled, drawn = thresholds.choose(scores, rule, quantile=spec.quantile, risk=spec.risk, averaged=averaged)
+
+    def choose(some: NDArray[np.float64]) -> tuple[float, str]:
+        return thresholds.choose(some, rule, quantile=spec.quantile, risk=spec.risk, averaged=averaged, usual=usual)
+
+    pooled, drawn = choose(scores)
     limits = np.full(held.count, pooled)
     beyond = spec.risk if rule == "pot" else 1 - spec.quantile
     for s, rows in zip(held.series.tolist(), held.split(scores), strict=True):
         if held.count > 1 and np.isfinite(rows).sum() * beyond >= ENOUGH:
-            limits[s] = thresholds.choose(rows, rule, quantile=spec.quantile, risk=spec.risk, averaged=averaged)[0]
+            limits[s], _ = choose(rows)
     return limits, pooled, drawn

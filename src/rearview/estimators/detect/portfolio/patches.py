@@ -9,13 +9,14 @@ from torch import Tensor
 from rearview.models.features.contract import portion
 
 STEP = 4
-"""Rows from one window to the next."""
+"""Rows from one window to the next; windows of fewer rows are the half or a quarter as far apart, so that none is left
+out between them."""
 
 
 def first_rows(rows: int, window: int) -> Int[Tensor, " window"]:
-    """The first row of each window: one each `STEP` rows, and one at the very end."""
+    """The first row of each window: one each `STEP` rows at most, and one at the very end."""
     last = max(rows - window, 0)
-    firsts = torch.arange(0, last + 1, STEP)
+    firsts = torch.arange(0, last + 1, next(step for step in (STEP, STEP // 2, 1) if step <= max(window, 1)))
     return firsts if firsts[-1] == last else torch.cat([firsts, torch.tensor([last])])
 
 

@@ -5,6 +5,9 @@ on rows that the member's fit did not see, and ranked among those rows (`ranks`)
 its member. Members are averaged, weighted by how well each finds anomalies that are made in those rows
 (`trust`), ranked once more, so that series can be compared, and divided by how far a series has moved for good
 (`drift`). Members that are cheap to fit are fitted once more to all ordinary rows before they are used.
+
+The rows that a fit does not see are the last ones, or, where these are too few, all rows in turn. Of short series
+single cells that stand out among their neighbours are left out of everything that is learned (`spikes`).
 """
 
 import time
@@ -32,10 +35,11 @@ from rearview.estimators.detect.calibration import (
     find_usual,
 )
 from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
+from rearview.estimators.detect.portfolio import spikes
 from rearview.estimators.detect.portfolio.drift import Drift, divide
 from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes, thin
 from rearview.estimators.detect.portfolio.patches import average_errors, cut_windows, first_rows, pad
-from rearview.estimators.detect.portfolio.ranks import Ranks
+from rearview.estimators.detect.portfolio.ranks import Ranks, usual_quantile
 from rearview.estimators.detect.portfolio.trust import Weights, learn_weights
 from rearview.estimators.detect.scoring import Scores
 from rearview.estimators.detect.spec import NETWORK, DetectSpec
@@ -64,6 +68,12 @@ LEAST_LEVEL = 1e-4
 """The least usual error of a member: a perfect fit must not make tiny errors alarms."""
 TRIMMED = 0.05
 """Share of held-out rows, the worst, that do not count for what is usual: anomalies among them must not hide others."""
+TURNS = 5
+"""Parts of rows that are held out one after the other where the last rows are too few for it."""
+LEAST_WINDOWS = 10
+"""Windows that fit side by side into the longest series then: they have fewer rows."""
+AVERAGES = 5
+"""Averages of errors that fit side by side into such a window: over many rows one spike of few would not show."""
 USUAL_SCALE = 0.3
 """The scale of the tail of a member that is usual: of ordinary rows that are far off, errors are larger by a third."""
 KINDS: Mapping[str, type[Member]] = {
@@ -356,34 +366,44 @@ class PreparedPortfolio:
         network = prepared.train(session)
         seconds = {NETWORK: time.perf_counter() - started}
         panel, border, scaler = self.prepared.panel, self.prepared.border, self.prepared.scaler
-        window = max(1, min(WINDOW, self.spec.lookback, MOST_WIDE // len(panel.columns)))
-        averaged = min(AVERAGED, self.spec.lookback)
-        reader = RowReader(network.device, _shrink(panel, scaler, border), _groups(border), window)
         held = HeldOut.of(panel, scaler, border, network.constant)
         place = held.place
         # Rows that hold anomalies are no reference for ranks and weights, so members keep equal ones.
         ordinary = self.spec.threshold != "robust"
-        ranked = ordinary and not held.empty
-        before: dict[str, tuple[Member, ...]] = {}
+        in_turn = ordinary and held.empty
+        held = replace(held, empty=held.empty and not in_turn)
+        longest = int(panel.lengths.max()) // LEAST_WINDOWS if in_turn else WINDOW
+        window = max(1, min(WINDOW, self.spec.lookback, MOST_WIDE // len(panel.columns), longest))
+        averaged = max(1, min(AVERAGED, self.spec.lookback, longest // AVERAGES if in_turn else AVERAGED))
+        reader = RowReader(network.device, _shrink(panel, scaler, border), _groups(border), window)
+        turns = _deal(held.panel, TURNS if in_turn else 1)
+        hidden = [turns == turn for turn in range(TURNS)] if in_turn else [None]
+        before: list[dict[str, tuple[Member, ...]]] = [{} for _ in hidden]
         members: dict[str, tuple[Member, ...]] = {}
         for number, (name, kind) in enumerate(KINDS.items()):
             if name not in names:
                 continue
             started = time.perf_counter()
-            for fits, rows in ((before, border), (members, panel.lengths)):
+            for fits, rows, out in (
+                *((fits, border, out) for fits, out in zip(before, hidden, strict=True)),
+                (members, panel.lengths, None),
+            ):
                 fits[name] = (
                     find_shapes(fits, window)
                     if kind is Shapes
-                    else _fit(kind, reader, panel, scaler, rows, [self.spec.seed, number])
+                    else _fit(kind, reader, panel, scaler, rows, [self.spec.seed, number], out)
                 )
             seconds[name] = time.perf_counter() - started
-        held = replace(held, panel=_fill_gaps(before["components"], reader, held.panel, held.scaler, held.place))
+        held = replace(held, panel=_fill_gaps(before[0]["components"], reader, held.panel, held.scaler, held.place))
         part = held.panel
 
         def measure(some: Panel) -> dict[str, Errors]:
-            """The errors of each member on values of the held-out rows."""
+            """The errors of each member on values of the held-out rows, by the fit that did not see them."""
             scaler, constant = held.scaler, held.own_constant
-            errors = {name: _errors(fits, reader, some, scaler, place, constant) for name, fits in before.items()}
+            errors: dict[str, Errors] = {}
+            for name in members:
+                each = [_errors(fits[name], reader, some, scaler, place, constant) for fits in before]
+                errors[name] = np.choose(turns[:, None], each)
             return errors | {NETWORK: network.errors(some)} if NETWORK in names else errors
 
         errors = measure(part)
@@ -395,14 +415,16 @@ class PreparedPortfolio:
             return [compare(own[name], one, some, place, averaged).rows for name, one in references.items()]
 
         weights = Weights.equal(panel.series, len(names))
-        if ranked:
+        if ordinary and not in_turn:  # with hundreds of short series held out in turns it would take minutes
             varying = ~constant_channels.find(panel, border)[held.series]
             weights = learn_weights(judge, part, held.scaler.std, varying, held.series, held.count, self.spec.seed)
         scores = combine(errors, references, weights, part, place, averaged)
-        ranks = _learn_ranks(scores.rows, held, averaged, 1.0) if ranked else None
+        ranks = _learn_ranks(scores.rows, held, averaged, 1.0) if ordinary else None
         scores = rank_rows(scores, ranks, part, place)
-        limits, pooled, drawn = draw_thresholds(scores.rows, held, self.spec, window)
-        drawn, notes = held.describe(drawn, f"the last {HELD_OUT:.0%} of the rows, held out")
+        usual = usual_quantile(self.spec.quantile) if ordinary else None
+        limits, pooled, drawn = draw_thresholds(scores.rows, held, self.spec, averaged, usual)
+        words = f"all rows, held out in {TURNS} turns" if in_turn else f"the last {HELD_OUT:.0%} of the rows, held out"
+        drawn, notes = held.describe(drawn, words)
         return Portfolio(
             spec=self.spec,
             plan=replace(
@@ -429,8 +451,10 @@ class PreparedPortfolio:
 
 
 def prepare(panel: Panel, spec: DetectSpec) -> PreparedPortfolio:
-    """Check, hold out and scale the rows; what can't be learned from is refused."""
-    return PreparedPortfolio(spec, network_fit.prepare(panel, replace(spec, model=NETWORK)))
+    """Check, hold out and scale the rows without single spikes; what can't be learned from is refused."""
+    panel, found = (panel, ()) if spec.threshold == "robust" else spikes.leave_out(panel)
+    prepared = network_fit.prepare(panel, replace(spec, model=NETWORK))
+    return PreparedPortfolio(spec, replace(prepared, findings=(*found, *prepared.findings)))
 
 
 def choose_members(spec: DetectSpec, panel: Panel) -> tuple[str, ...]:
@@ -463,23 +487,40 @@ def _groups(border: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _fit(
-    kind: type[Member], reader: RowReader, panel: Panel, scaler: Scaler, rows: NDArray[np.int64], seed: list[int]
+    kind: type[Member],
+    reader: RowReader,
+    panel: Panel,
+    scaler: Scaler,
+    rows: NDArray[np.int64],
+    seed: list[int],
+    hidden: NDArray[np.bool_] | None = None,
 ) -> tuple[Member, ...]:
-    """A fit for each group, to the first `rows[s]` rows of each series; the first one to windows of all series."""
+    """A fit for each group, to the first `rows[s]` rows of each series; the first one to windows of all series.
+
+    Windows with one of the `hidden` rows [row] of the panel are left out.
+    """
     part = panel.between(panel.offsets[:-1], panel.offsets[:-1] + rows)
     place: list[int | None] = list(range(panel.series))
     each = max(1, MOST_LEARNED // panel.series)
     fits: dict[int, Member] = {}
     some: list[Float[Tensor, "window cell"]] = []
     with torch.inference_mode():
-        for group, values in reader.values(part, scaler, place):
+        for s, (group, values) in enumerate(reader.values(part, scaler, place)):
             firsts = thin(first_rows(len(values), reader.window), MOST_LEARNED)
+            if hidden is not None:
+                out = torch.from_numpy(np.flatnonzero(hidden[panel.offsets[s] : panel.offsets[s] + len(values)]))
+                firsts = firsts[torch.searchsorted(out, firsts) == torch.searchsorted(out, firsts + reader.window)]
             windows = cut_windows(pad(values, reader.window), reader.window, firsts, centred=kind.centred)
-            some.append(windows if panel.series == 1 else windows[:: -(-len(windows) // each)])
+            some.append(windows if panel.series == 1 else windows[:: max(1, -(-len(windows) // each))])
             if group:
                 fits[group] = kind.fit(windows, np.random.default_rng([*seed, group]))
         fits[0] = kind.fit(torch.cat(some), np.random.default_rng([*seed, 0]))
     return tuple(fits[group] for group in range(len(fits)))
+
+
+def _deal(panel: Panel, turns: int) -> NDArray[np.int64]:
+    """[row]: the turn in which a row is held out; each is one stretch of its series."""
+    return np.concatenate([np.arange(rows) * turns // rows for rows in panel.lengths.tolist()])
 
 
 def find_shapes(members: Mapping[str, tuple[Member, ...]], window: int) -> tuple[Shapes, ...]:
@@ -497,7 +538,7 @@ def _learn_reference(name: str, errors: Errors, held: HeldOut, averaged: int, *,
     for s, own in zip(held.series.tolist(), held.split(rows), strict=True):
         levels[s] = _level(own, elsewhere)
     ratios = np.log1p(rows / np.repeat(levels[held.series], held.panel.lengths))
-    ranks = _learn_ranks(ratios, held, averaged, USUAL_SCALE) if ordinary and not held.empty else None
+    ranks = _learn_ranks(ratios, held, averaged, USUAL_SCALE) if ordinary else None
     return Reference(usual, levels, elsewhere, rooted, ranks)
 
 

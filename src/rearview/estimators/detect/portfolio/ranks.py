@@ -27,6 +27,9 @@ LEAST_ROWS = 100
 """Held-out rows with which a series has ranks of its own: five of them are in the tail."""
 USUAL_BURSTS = 5
 """Weight of the usual scale, in bursts."""
+THINNER = 0.65
+"""The scale, in ranks, of the tail of new ordinary rows. Measured on simulated series (seasons, AR(1), counts, noise,
+noise with a long tail or a changing scale) with 100 to 1,000 held-out rows, differences between files included."""
 
 Rows = NDArray[np.float64]
 
@@ -68,3 +71,9 @@ class Ranks:
             tail = RANKS[-1] + (rows[a:b] - levels[-1]) / self.scale
             ranked[a:b] = np.where(rows[a:b] > levels[-1], tail, np.interp(rows[a:b], levels, RANKS))
         return np.where(rows == 0, 0.0, ranked)
+
+
+def usual_quantile(share: float) -> float:
+    """The rank that usually this share of new ordinary rows stay below."""
+    rank = -math.log1p(-share)
+    return min(rank, RANKS[-1] + THINNER * max(0.0, rank - RANKS[-1]))
