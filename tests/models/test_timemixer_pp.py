@@ -103,7 +103,7 @@ def test_periods_count_by_their_amplitude() -> None:
     at = torch.arange(12, dtype=torch.float64)
     coarsest = (0.5 * torch.cos(2 * math.pi * 2 * at / 12) + 0.2 * torch.cos(2 * math.pi * 3 * at / 12))[
         None, :, None
-    ].expand(1, 12, 26)
+    ].repeat(1, 1, 26)
     shares = block.weigh_periods(coarsest, torch.tensor([2, 3, 4]))
     assert_close(shares[0], torch.tensor([3.0, 1.2, 0.0], dtype=torch.float64).softmax(0))
 

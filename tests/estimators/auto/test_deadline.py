@@ -42,7 +42,9 @@ def panel(monkeypatch: pytest.MonkeyPatch) -> Panel:
     monkeypatch.setattr(deadline, "MANY", 10)
     monkeypatch.setattr(deadline, "PARTS", 5)
     days = pd.date_range("2024-01-01", periods=ROWS)
-    frames = [pd.DataFrame({"unique_id": f"s{n:02d}", "ds": days, "y": n + 0.5 + np.arange(ROWS)}) for n in range(COUNT)]
+    frames = [
+        pd.DataFrame({"unique_id": f"s{n:02d}", "ds": days, "y": n + 0.5 + np.arange(ROWS)}) for n in range(COUNT)
+    ]
     return Forecaster(horizon=HORIZON).read_to_fit(pd.concat(frames))
 
 

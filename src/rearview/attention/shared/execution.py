@@ -46,11 +46,11 @@ def in_float32(function: Callable[Given, Result]) -> Callable[Given, Result]:
 
     @wraps(function)
     def widened(*arguments: Given.args, **named: Given.kwargs) -> Result:
-        device = next((x.device for x in arguments if isinstance(x, Tensor) and x.dtype == torch.float16), None)
-        if device is None:
+        halves = [x for x in arguments if isinstance(x, Tensor) and x.dtype == torch.float16]
+        if not halves:
             return function(*arguments, **named)
         wide = (widen(x) if isinstance(x, Tensor) else x for x in arguments)
-        with full_precision(device):
+        with full_precision(halves[0].device):
             return function(*wide, **named)  # type: ignore[arg-type]
 
     return widened
