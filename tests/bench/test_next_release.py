@@ -16,7 +16,7 @@ from rearview.pretrained.training import SHAPE, TWO_GRAINS, adopt_weights
 README = Path(__file__).parents[2] / "benchmarks" / "README.md"
 PARSE = argparse.ArgumentParser.parse_args
 SCRIPTS = {
-    "compare_coupled": 1, "compare_glance": 6, "gift": 4, "glance_intervals": 1, "release_glance": 1, "train_glance": 4,
+    "compare_coupled": 1, "compare_glance": 7, "gift": 4, "glance_intervals": 1, "release_glance": 1, "train_glance": 4,
     "zero_shot_latency": 1,
 }  # fmt: skip
 
