@@ -3,7 +3,7 @@
 import pytest
 
 from rearview import attention, models, train
-from rearview.bench import presets
+from rearview.bench import presets, synthetic
 from rearview.bench.papers import catalogue
 from rearview.cli import main
 from rearview.core.errors import SettingsError
@@ -82,9 +82,25 @@ def test_an_experiment_is_described(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["describe", every.name]) == 0
 
 
+@pytest.mark.parametrize("name", synthetic.NAMES)
+def test_a_synthetic_study_is_described(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    study = synthetic.get(name)
+    assert main(["describe", name]) == 0
+    printed = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert printed[name] == study.title
+    assert printed["arms"].split(", ") == list(study.arms(False))
+    assert f"steps={study.reduced.steps}, " in printed["reduced size"]
+    assert f"steps={study.full.steps}, " in printed["full size"]
+    assert f"`rearview reproduce {name}`" in printed["runs"]
+    assert ("--full" in printed["runs"]) == (len(study.arms(True)) > len(study.arms(False)))
+    assert ("larger" in printed["judged by"]) == study.more_is_better
+    assert ("published" in printed) == bool(study.published)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
+        ("flipflp", "Did you mean 'flipflop'?"),
         ("clean", "`rearview describe protocol:clean`"),
         ("rbca:S55", "rbca has no table 'S55'. Did you mean 'S5'"),
         ("etth3", "Did you mean 'ETTh"),

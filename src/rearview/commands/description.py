@@ -97,7 +97,9 @@ def _without_prefix(name: str, sizes: CostSizes) -> list[str]:
 
 def _kinds(sizes: CostSizes) -> list[PartKind]:
     from rearview import attention, models
+    from rearview.bench import synthetic
     from rearview.commands.benchmark_sets import archive_names
+    from rearview.commands.experiments import describe_study
     from rearview.data.datasets import catalogue, detection_sets
     from rearview.models import adapters
 
@@ -109,6 +111,7 @@ def _kinds(sizes: CostSizes) -> list[PartKind]:
         (DATA, catalogue.names(), _forecasting_set),
         (DATA, detection_sets.names(), _detection_set),
         (DATA, archive_names(), _archive_set),
+        ("As a synthetic study:", synthetic.NAMES, describe_study),
     ]
 
 

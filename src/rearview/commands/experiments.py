@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 from rearview import models
+from rearview.bench import synthetic
 from rearview.bench.papers import costs
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.costs import COST, CostCell
@@ -93,3 +95,23 @@ def describe_experiment(experiment: Experiment) -> list[str]:
         values = dict.fromkeys(str(each) for cell in experiment.cells if (each := getattr(cell, of)) is not None)
         lines += [f"{what}: {', '.join(values)}"] if values else []
     return [*lines, f"runs: {len(experiment.cells)} a seed, made by `{command}`"]
+
+
+def describe_study(name: str) -> list[str]:
+    """Describe a synthetic study: its arms, its two sizes, and what its paper says of it."""
+    study = synthetic.get(name)
+    few, every = study.arms(False), study.arms(True)
+    larger = [arm for arm in every if arm not in few]
+    direction = "larger" if study.more_is_better else "smaller"
+    published = "; ".join(f"{arm} {said}" for arm, said in study.published.items())
+    more = f"; {len(every)} with --full" if larger else ""
+    return [
+        f"{name}: {study.title}",
+        "task: generated samples; no data are needed",
+        f"judged by: {study.metric} (a {direction} one is better)",
+        f"arms: {', '.join(few)}",
+        *([f"arms of the full size alone: {', '.join(larger)}"] if larger else []),
+        *(f"{size} size: {spell(asdict(getattr(study, size)))}" for size in ("reduced", "full")),
+        *([f"published: {published}"] if published else []),
+        f"runs: {len(few)} a seed, made by `rearview reproduce {name}`{more}",
+    ]
