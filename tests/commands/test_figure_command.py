@@ -271,20 +271,63 @@ def test_rows_keep_curves_and_a_figure_draws_them(waves, tmp_path):
         rows.draw_curves({}, FigureOptions())
 
 
+def gat_row(error: float = 0.3, **changes: object) -> bench.Row:
+    """A row of graph attention; settings of the network by name, other columns under `columns`."""
+    columns = {"channels": 7, "peak_memory_bytes": 2**20, "windows_per_second": 50.0, **changes.pop("columns", {})}
+    settings = {"width": 13, "density": 1.0, "primed": False, "expander": False, **changes}
+    mechanism = json.dumps({"primed": settings["primed"]})
+    return bench_row(
+        model="gat", attention="gat", attention_settings=mechanism, settings=json.dumps(settings), mse=error, **columns
+    )
+
+
+def draw_density(folder, *given: bench.Row):
+    made = folder / "rows.csv"
+    for one in given:
+        bench.append(made, one)
+    return rows.draw_density({}, FigureOptions(results=(str(made),)))
+
+
 def test_density_tells_where_primed_attention_is_as_good(tmp_path):
-    made = tmp_path / "rows.csv"
     errors = {(0.5, False): 0.3, (1.0, False): 0.2, (0.5, True): 0.25, (0.75, True): 0.2, (1.0, True): 0.1}
-    for (density, primed), error in errors.items():
-        settings = json.dumps({"density": density, "primed": primed})
-        bench.append(
-            made, bench_row(model="gat", attention="gat", settings=settings, mse=error, windows_per_second=50.0)
-        )
-    drawn = rows.draw_density({}, FigureOptions(results=(str(made),)))
+    primed_costs = {"peak_memory_bytes": 3 * 2**20, "windows_per_second": 20.0}
+    drawn = draw_density(
+        tmp_path,
+        *(
+            gat_row(error, density=density, primed=primed, columns=primed_costs if primed else {})
+            for (density, primed), error in errors.items()
+        ),
+    )
     assert "from a density of 0.75 on (0.2000)" in drawn.verdict
+    assert "There it takes 3.00 times the memory and 2.50 times the time" in drawn.verdict
     assert [row[0].text for row in drawn.table.rows] == ["0.5", "0.75", "1"]
     assert drawn.table.rows[0][3].text == "20.00"  # milliseconds a window
+    assert len(drawn.notes) == 1
     with pytest.raises(InputError, match="--table density"):
         rows.draw_density({}, FigureOptions())
+
+
+def test_an_expander_graph_stands_beside_random_ones_with_its_density(tmp_path):
+    drawn = draw_density(
+        tmp_path,
+        gat_row(0.5, density=0.25),
+        gat_row(0.7, density=0.25, primed=True),
+        gat_row(0.11, expander=True),
+        gat_row(0.13, expander=True, primed=True),
+    )
+    *_, (name, *_, plain, primed) = drawn.table.rows
+    assert (name.text, plain.text, primed.text) == ("expander (0.43)", "0.1100", "0.1300")  # 18 of 42 pairs
+    assert "links 42.9 % of the pairs of 7 channels" in drawn.notes[1]
+    assert [one.x.tolist() for one in drawn.figures[0].views[0].series] == [[0.25], [0.25]], "no line joins the two"
+
+
+def test_densities_of_other_data_and_settings_are_not_averaged(tmp_path):
+    others = (gat_row(0.9, width=17), gat_row(0.8, columns={"dataset": "Other"}), gat_row(0.7, columns={"horizon": 5}))
+    wanted = [gat_row(0.2 + density, density=density, primed=primed) for density in (0.1, 1.0) for primed in (False, True)]
+    drawn = draw_density(tmp_path, *others, *wanted, gat_row(1.4, columns={"seed": 5}))
+    assert [row[-2].text for row in drawn.table.rows] == ["0.3000", "1.300"]  # 1.3 of seeds 3 and 5
+    assert drawn.notes[-1] == "3 rows of gat with other data or settings left out."
+    assert drawn.facts == (("Data", "Small, 29 steps to 7"),)
 
 
 @pytest.mark.parametrize(

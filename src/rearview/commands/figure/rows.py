@@ -4,9 +4,11 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from rearview.attention.shared.graph import expander_pairs
 from rearview.bench.analysis.candidates import name_candidates
 from rearview.bench.analysis.comparable import SOFTMAX, find_rectangles
 from rearview.bench.analysis.leaderboard import latest_runs
@@ -14,11 +16,13 @@ from rearview.bench.analysis.paper_comparison import find_rows
 from rearview.bench.analysis.significance import Scores, average_ranks, judge
 from rearview.bench.papers import catalogue, costs, published
 from rearview.bench.papers.published import Number
+from rearview.bench.rows.identity import identity
 from rearview.bench.rows.row import Row
 from rearview.bench.tasks import FORECASTING
 from rearview.commands import report
 from rearview.commands.figure.drawing import Drawing, FigureOptions, FigureSpec, draw_figure, tabulate
 from rearview.core.errors import InputError
+from rearview.core.grouping import group_by
 from rearview.core.wording import quantity
 from rearview.report.common import text
 from rearview.report.results import figures as page_figures
@@ -253,32 +257,41 @@ def draw_curves(declared: FigureSpec, options: FigureOptions) -> Drawing:
     return Drawing(verdict=verdict, table=tabulate("Curves", heads, lines), figures=(figure,))
 
 
+DENSITY_SETTINGS = {"density", "primed", "expander"}
+"""The settings of gat that tell the runs of one comparison over density apart."""
+APART = {"seed", "settings", "attention_settings"}
+"""The columns that say which of those runs a row is."""
+MEMORY, TIME, ERROR = "Peak memory", "Time of a training window", "Test error"
+
+
 def draw_density(declared: FigureSpec, options: FigureOptions) -> Drawing:
     """Memory, time and error of graph attention over the density of its graph, plain and primed."""
+    alike, others = _density_rows(read_rows(options))
     made: dict[bool, dict[float, list[Row]]] = {False: defaultdict(list), True: defaultdict(list)}
-    for row in read_rows(options):
-        if row.model == "gat":
-            settings: Mapping[str, object] = json.loads(row.settings)
-            if not settings.get("edges") and not settings.get("expander"):
-                made[bool(settings.get("primed"))][float(str(settings.get("density", 1.0)))].append(row)
+    expander: dict[bool, list[Row]] = {False: [], True: []}
+    for row in alike:
+        settings: Mapping[str, Any] = json.loads(row.settings)
+        primed = bool(settings.get("primed"))
+        (expander[primed] if settings.get("expander") else made[primed][settings.get("density", 1.0)]).append(row)
     if not all(made.values()):
         raise InputError(
             "There are no rows of gat, plain and primed, to draw; make some with `rearview reproduce prime --table "
             "density` and name their file with --results."
         )
     measures: dict[str, tuple[str, Callable[[Row], float]]] = {
-        "Peak memory": ("MiB", lambda row: (row.peak_memory_bytes or np.nan) / 2**20),
-        "Time of a training window": ("ms", lambda row: 1000 / (row.windows_per_second or np.nan)),
-        "Test error": ("MSE", lambda row: row.mse),
+        MEMORY: ("MiB", lambda row: (row.peak_memory_bytes or np.nan) / 2**20),
+        TIME: ("ms", lambda row: 1000 / (row.windows_per_second or np.nan)),
+        ERROR: ("MSE", lambda row: row.mse),
     }
-    figures, columns = [], {}
+    figures, columns, spare = [], {}, []
     for title, (unit, measure) in measures.items():
         series = []
         for primed, by_density in made.items():
             densities = np.array(sorted(by_density))
-            means = np.array([np.mean([measure(row) for row in by_density[one]]) for one in densities.tolist()])
+            means = np.array([_mean(measure, by_density[one]) for one in densities.tolist()])
             series.append(Series("primed" if primed else "plain", densities, means))
             columns[title, primed] = dict(zip(densities.tolist(), means.tolist(), strict=True))
+            spare.append(text.number(_mean(measure, expander[primed])))
         about = "Of a random graph; density 1 is attention between all pairs."
         figures.append(Figure(title, about, "lines", (View("", tuple(series)),), "density", unit))
     every = sorted({*made[False], *made[True]})
@@ -287,17 +300,50 @@ def draw_density(declared: FigureSpec, options: FigureOptions) -> Drawing:
                             for primed in (False, True))]
         for density in every
     ]  # fmt: skip
+    notes = ["Memory is torch's on a GPU and the whole process's on a CPU, where times include waiting."]
+    if any(expander.values()):
+        channels = alike[0].channels
+        linked = len(expander_pairs(channels)) / (channels * (channels - 1))
+        lines.append([f"expander ({linked:.2g})", *spare])
+        notes.append(f"The expander graph links {text.percent(linked)} of the pairs of {channels} channels.")
+    if others:
+        notes.append(f"{quantity(others, 'row')} of gat with other data or settings left out.")
     heads = ["density", *(f"{unit}, {who}" for unit, _ in measures.values() for who in ("plain", "primed"))]
     return Drawing(
-        verdict=_judge_density(columns["Test error", False], columns["Test error", True]),
+        verdict=_judge_density(columns),
         table=tabulate("Graph attention by density", heads, lines),
         figures=tuple(figures),
-        notes=("Memory is torch's on a GPU and the whole process's on a CPU, where times include waiting.",),
+        notes=tuple(notes),
+        facts=(("Data", f"{alike[0].dataset}, {alike[0].lookback} steps to {alike[0].horizon}"),),
     )
 
 
-def _judge_density(plain: Mapping[float, float], primed: Mapping[float, float]) -> str:
-    """The least density at which primed attention is as good as plain attention over all pairs."""
+def _density_rows(rows: Sequence[Row]) -> tuple[list[Row], int]:
+    """(rows of gat that agree in all but graph, primers and seed; the number of other rows of gat): of several such sets
+    the one with the most graphs, plain and primed."""
+    graphs = [row for row in rows if row.model == row.attention == "gat" and not json.loads(row.settings).get("edges")]
+
+    def comparison(row: Row) -> tuple[object, ...]:
+        complete = identity(row.configuration)
+        settings = json.loads(str(complete["settings"])).items()
+        kept = tuple(str(value) for name, value in complete.items() if name not in APART)
+        return *kept, *(f"{name}={value}" for name, value in settings if name not in DENSITY_SETTINGS)
+
+    def spread(same: Sequence[Row]) -> tuple[int, int]:
+        return len({row.settings for row in same}), len(same)
+
+    groups = list(group_by(graphs, comparison).values())
+    alike = max(groups, key=spread, default=[])
+    return alike, len(graphs) - len(alike)
+
+
+def _mean(measure: Callable[[Row], float], rows: Sequence[Row]) -> float:
+    return float(np.mean([measure(row) for row in rows])) if rows else np.nan
+
+
+def _judge_density(columns: Mapping[tuple[str, bool], Mapping[float, float]]) -> str:
+    """The least density at which primed attention is as good as plain attention over all pairs, and what it costs."""
+    plain, primed = columns[ERROR, False], columns[ERROR, True]
     full = max(plain)
     equal = [density for density in sorted(primed) if primed[density] <= plain[full]]
     if not equal:
@@ -305,9 +351,15 @@ def _judge_density(plain: Mapping[float, float], primed: Mapping[float, float]) 
             f"At no density is primed attention as good as plain attention at {full:g} (MSE {plain[full]:.4f}; primed "
             f"at best {min(primed.values()):.4f}). The paper has them equal at 0.6."
         )
+    ratios = {
+        word: columns[title, True][equal[0]] / columns[title, False][full]
+        for title, word in ((MEMORY, "memory"), (TIME, "time"))
+    }
+    costs = " and ".join(f"{ratio:.2f} times the {word}" for word, ratio in ratios.items() if np.isfinite(ratio))
     return (
         f"Primed attention is as good as plain attention at {full:g} (MSE {plain[full]:.4f}) from a density of "
         f"{equal[0]:g} on ({primed[equal[0]]:.4f}); the paper has 0.6."
+        + (f" There it takes {costs}, where the paper has less of both." if costs else "")
     )
 
 
