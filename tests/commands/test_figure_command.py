@@ -323,7 +323,9 @@ def test_an_expander_graph_stands_beside_random_ones_with_its_density(tmp_path):
 
 def test_densities_of_other_data_and_settings_are_not_averaged(tmp_path):
     others = (gat_row(0.9, width=17), gat_row(0.8, columns={"dataset": "Other"}), gat_row(0.7, columns={"horizon": 5}))
-    wanted = [gat_row(0.2 + density, density=density, primed=primed) for density in (0.1, 1.0) for primed in (False, True)]
+    wanted = [
+        gat_row(0.2 + density, density=density, primed=primed) for density in (0.1, 1.0) for primed in (False, True)
+    ]
     drawn = draw_density(tmp_path, *others, *wanted, gat_row(1.4, columns={"seed": 5}))
     assert [row[-2].text for row in drawn.table.rows] == ["0.3000", "1.300"]  # 1.3 of seeds 3 and 5
     assert drawn.notes[-1] == "3 rows of gat with other data or settings left out."

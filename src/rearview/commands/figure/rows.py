@@ -319,8 +319,10 @@ def draw_density(declared: FigureSpec, options: FigureOptions) -> Drawing:
 
 
 def _density_rows(rows: Sequence[Row]) -> tuple[list[Row], int]:
-    """(rows of gat that agree in all but graph, primers and seed; the number of other rows of gat): of several such sets
-    the one with the most graphs, plain and primed."""
+    """(rows of gat that agree in all but graph, primers and seed; the number of other rows of gat).
+
+    Of several such sets it is the one with the most graphs, plain and primed.
+    """
     graphs = [row for row in rows if row.model == row.attention == "gat" and not json.loads(row.settings).get("edges")]
 
     def comparison(row: Row) -> tuple[object, ...]:
