@@ -61,8 +61,23 @@ def test_a_dry_run_lists_every_arm_and_makes_no_run(capsys):
         (["--model", "dlinear"], 1, "dlinear has no attention to compare with controls; `rearview bench` runs it"),
         (["--model", "patchtst", "--seeds", "1"], 2, "--seeds is 1; an interval needs at least 2 seeds, better 5."),
         (["--model", "patchtst", "--tune", "0"], 2, "--tune is 0; it must be at least 1."),
+        (["--model", "itransformer", "--attention", "rbca"], 1, "alone, which is no comparison; name a mechanism"),
+        (["--model", "itransformer", "--attention", "rbca"], 1, "rbca fades keys by age, but iTransformer's tokens"),
+        (["--model", "patchtst", "--attention", "fixed:kind=softmax"], 1, "run with controls alone"),
+        (
+            ["--model", "patchtst,itransformer", "--attention", "caps,rbca"],
+            1,
+            "itransformer would be run with controls",
+        ),
     ],
 )
 def test_what_can_not_be_compared_is_refused(options, code, sentence, capsys):
     assert main([*STANDIN, *options]) == code
     assert sentence in capsys.readouterr().err
+
+
+def test_a_set_of_classification_is_refused_with_the_tables_that_run_it(capsys):
+    assert main(["ablate", "--dataset", "ETTh1,basicmotions", "--model", "patchtst_tslib"]) == 1
+    refusal = capsys.readouterr().err
+    for table in ("classification", "classification-controls"):
+        assert f"`rearview reproduce rearview --table {table} --dataset BasicMotions`" in refusal
