@@ -8,6 +8,8 @@ from rearview.bench.papers import catalogue
 from rearview.cli import main
 from rearview.core.errors import SettingsError
 from rearview.core.settings import settings_from, settings_table
+from rearview.data.datasets import borders as rules
+from rearview.data.datasets import catalogue as data_sets
 from rearview.models import adapters
 from rearview.models.costs import cost
 
@@ -80,6 +82,44 @@ def test_an_experiment_is_described(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed[-1] == f"runs: {len(experiment.cells)} a seed, made by `rearview reproduce rbca --table S5`"
     for every in catalogue.every():
         assert main(["describe", every.name]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "borders", "preparation"),
+    [
+        ("ETTh2", "ett_hourly: 12 months of 30 days train, 4 select and 4 test; later rows stay unused", None),
+        ("Weather", "custom: the first 70 % of the rows train, the last 20 % test, the remainder selects", None),
+        ("PEMS07", "pems: the first 60 %", "the file has no dates: rows count from 2017-05-01, the first feature"),
+        (
+            "ETT2_W",
+            "GIFT-Eval's short setting: the last tenth of the rows in whole horizons of 8,",
+            "every 15 minutes are",
+        ),
+        ("SOLAR_D", "GIFT-Eval's short setting", "rows every 10 minutes are summed to longer steps"),
+        ("JENA_WEATHER_D", "GIFT-Eval's short setting", "rows every hour are put on a regular grid and averaged"),
+        ("LOOP_SEATTLE_D", "GIFT-Eval's short setting", "rows at shorter steps are averaged"),
+        ("IOWA_PLOWS_5MIN", "tenths: the last tenth of the rows tests", "rows at shorter steps are averaged"),
+        ("Weather-repaired", "custom", "sentinels count as missing"),
+        ("SOLAR_D-standin", "GIFT-Eval's short setting", None),
+    ],
+)
+def test_a_data_set_says_how_it_is_prepared_and_cut(
+    name: str, borders: str, preparation: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["describe", name]) == 0
+    printed = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert printed["borders"].startswith(borders)
+    assert (preparation or "") in printed.get("preparation", "")
+    assert ("preparation" in printed) == (preparation is not None)
+
+
+def test_every_rule_of_borders_has_words() -> None:
+    for dataset in data_sets.names():
+        words = rules.describe(data_sets.get(dataset).rule)
+        assert len(words.split()) > 5
+        assert "<" not in words
+    assert all(": " in rules.describe(name) for name in rules.RULES)
+    assert rules.describe(lambda rows, lookback: rules.by_rule("custom", rows, lookback)) == "a rule of its own"
 
 
 @pytest.mark.parametrize("name", synthetic.NAMES)

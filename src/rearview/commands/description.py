@@ -173,18 +173,20 @@ def _cost(name: str, sizes: CostSizes) -> list[str]:
 
 def _forecasting_set(name: str) -> list[str]:
     """A data set under any of its names; nothing where `name` is none."""
-    from rearview.data.datasets import catalogue
+    from rearview.data.datasets import borders, catalogue, readers
 
     try:
         dataset = catalogue.get(name)
     except SettingsError:
         return []
+    prepared = "" if dataset.make else readers.describe(dataset.read)
     return [
         f"{dataset.name}: {dataset.rows} rows of {dataset.channels} channels, {dataset.step.words()}",
         f"files: {', '.join(dataset.files) or 'none, it is generated'}",
         f"source: {dataset.source}",
+        *([f"preparation: {prepared}"] if prepared else []),
         f"horizons: {', '.join(map(str, dataset.horizons))}",
-        f"borders: {dataset.rule}",
+        f"borders: {borders.describe(dataset.rule)}",
     ]
 
 

@@ -113,3 +113,25 @@ RULES: dict[str, Rule] = {
     "pems": _pems,
     "tenths": _tenths,
 }
+
+_WORDS = {
+    "ett_hourly": "12 months of 30 days train, 4 select and 4 test; later rows stay unused",
+    "ett_quarter_hourly": "12 months of 30 days train, 4 select and 4 test; later rows stay unused",
+    "custom": "the first 70 % of the rows train, the last 20 % test, the remainder selects",
+    "solar": "the first 70 % of the rows train, 10 % select, the last 20 % test",
+    "pems": "the first 60 % of the rows train, 20 % select, 20 % test; no part looks back into the one before",
+    "tenths": "the last tenth of the rows tests, the one before selects, the rest trains",
+}
+
+
+def describe(rule: str | Rule) -> str:
+    """A border rule in words."""
+    if isinstance(rule, str):
+        return f"{rule}: {_WORDS[rule]}" if rule in _WORDS else rule
+    if isinstance(rule, partial) and rule.func is _gift_short:
+        (horizon,) = rule.args
+        return (
+            f"GIFT-Eval's short setting: the last tenth of the rows in whole horizons of {horizon}, 20 at most, tests, "
+            "the horizon before selects, the rest trains"
+        )
+    return "a rule of its own"

@@ -146,3 +146,21 @@ READERS: dict[str, Callable[..., Panel]] = {
     "undated_npz": read_undated_npz,
 }
 """The readers that the catalogue names; those of files without dates need the start."""
+
+
+def describe(reader: Reader) -> str:
+    """What a reader of this module does to the rows of a file; empty where it takes them as they stand."""
+    function, given = (reader.func, reader.keywords) if isinstance(reader, partial) else (reader, {})
+    if function is _gather_repaired:
+        how = given.get("how", "averaged")
+        return f"rows {given['of'].words()} are put on a regular grid and {how} to longer steps"
+    if function is _sum_solar:
+        return "rows every 10 minutes are summed to longer steps"
+    if function is read_gathered:
+        return "rows at shorter steps are averaged"
+    if function is read_repaired:
+        return "rows are put on a regular grid: sentinels count as missing, repeated rows are dropped, gaps filled"
+    if function in (read_undated_text, read_undated_npz):
+        part = ", the first feature of each sensor alone" if function is read_undated_npz else ""
+        return f"the file has no dates: rows count from {given['start']}{part}"
+    return ""
