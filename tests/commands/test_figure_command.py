@@ -11,7 +11,7 @@ import torch
 from rearview import bench
 from rearview.bench.papers import catalogue
 from rearview.cli import main
-from rearview.commands.figure import plain, rows, trained
+from rearview.commands.figure import command, plain, rows, trained
 from rearview.commands.figure.command import find
 from rearview.commands.figure.drawing import FigureOptions
 from rearview.core.errors import InputError, SettingsError
@@ -95,6 +95,17 @@ def test_maps_and_their_difference(waves):
     assert before.labels[:3] == ("first", "second", "noise")
     assert len(before.labels) == len(before.map)
     assert "prime moves" in drawn.verdict
+
+
+def test_the_title_says_where_another_data_set_was_drawn(tmp_path, monkeypatch):
+    drawing = rows.Drawing(verdict="So.", table=rows.tabulate("T", ["a"], [["b"]]), figures=())
+    monkeypatch.setitem(command.KINDS, "maps", (lambda declared, options: drawing, command.TRAINING))
+    titles = []
+    monkeypatch.setattr(command, "write", lambda path, summary: titles.append(summary.title) or path)
+    for given in ([], ["--dataset", "weather"], ["--dataset", "ETTh2"]):
+        assert main(["figure", "prime:F5", *given, "--out", str(tmp_path)]) == 0
+    plain_title = "prime:F5: Attention maps of softmax, prime and their difference, Weather"
+    assert titles == [plain_title, plain_title, f"{plain_title} (here ETTh2)"]
 
 
 def test_maps_refuse_operators_that_add_up(waves):

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from opened_page import open_page
 
 from rearview.estimators.auto.ensemble import Standing
 from rearview.report.common.page import write
 from rearview.report.forecast.page import ForecastSummary
+from rearview.report.results import study
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -379,4 +381,27 @@ def test_a_protocol_shows_the_measure_that_decides_under_it_until_one_is_picked(
     page.select("metric", "f1")
     page.select("scope", "detection|published:tslib")
     assert page.run(shown)[0] == "f1"
+    page.check()
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_map_of_channels_has_their_names_along_both_sides(driver: Any, tmp_path: Path, width: int) -> None:
+    from test_synthetic_page import summary
+
+    def view(count: int) -> study.View:
+        cells = np.random.default_rng(count).random((count, count))
+        return study.View(f"{count} channels", map=cells, labels=tuple(f"<b>channel</b> {n}" for n in range(count)))
+
+    maps = study.Figure("Maps", "Weights.", "map", (view(11), view(101)), "looked at", "looks")
+    page = Opened(driver, write(tmp_path / "maps.html", summary(maps)), width)
+    ticks = "return Array.from(document.querySelectorAll('.{axis}tick text')).map((one) => one.textContent)"
+    for axis in "xy":
+        shown = page.run(ticks.format(axis=axis))
+        assert len(shown) == 11
+        assert all(one.startswith("<b>channel") for one in shown)
+    page.check()
+    page.run("const one = document.querySelector('select'); one.value = '1'; one.dispatchEvent(new Event('change'))")
+    shown = page.run(ticks.format(axis="y"))
+    assert 0 < len(shown) < 40, "there is no room for 101 names"
+    assert all(one.isdigit() for one in shown)
     page.check()

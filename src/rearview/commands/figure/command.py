@@ -47,7 +47,7 @@ def figure_command(name: str, options: FigureOptions, out: Path, command: str) -
     with collect_warnings() as warnings:
         drawing = draw(exhibit.draw, options)
     summary = StudySummary(
-        title=f"{exhibit.name}: {exhibit.title}",
+        title=f"{exhibit.name}: {exhibit.title}{_spell_place(exhibit, options.dataset)}",
         verdict=drawing.verdict,
         command=command,
         device=options.device if options.device != "auto" else "this machine",
@@ -65,6 +65,12 @@ def figure_command(name: str, options: FigureOptions, out: Path, command: str) -
     shown = align(table, right=range(1, len(drawing.table.heads)))
     print_lines([*shown, "", drawing.verdict, *drawing.notes, f"Written to {out}: {page.name}"])
     return 0
+
+
+def _spell_place(exhibit: Exhibit, dataset: str | None) -> str:
+    """The data set that a figure was drawn of where its title names another; nothing otherwise."""
+    drawn = {name.casefold() for name in exhibit.datasets}
+    return f" (here {dataset})" if dataset and drawn and {dataset.casefold()} != drawn else ""
 
 
 def find(name: str) -> Exhibit:

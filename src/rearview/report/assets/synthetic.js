@@ -75,6 +75,11 @@
     }
   }
 
+  /* Pixels along a side of a map that one name takes; beside it, those of names of usual length and of the scale. */
+  const ROOM_OF_A_NAME = 14;
+  const ROOM_OF_NAMES = 80;
+  const ROOM_OF_SCALE = 70;
+
   /* Red is above 0 and blue below, equally strong at equal distance; half a percent of outliers may saturate. */
   function drawMap(figure, view, id) {
     const colours = Figures.theme();
@@ -103,10 +108,21 @@
       xRange: [-half, steps.at(-1) + half], integer: true,
     });
     const side = Math.min(element.clientWidth, 520);
+    const free = Math.min(element.clientWidth - ROOM_OF_SCALE - ROOM_OF_NAMES, side);
+    const named = Boolean(view.labels) && view.labels.length * ROOM_OF_A_NAME <= free;
+    const room = named ? ROOM_OF_NAMES : 0;
     element.setAttribute("aria-label", label(figure, view));
     Plotly.react(element, [trace], {
-      ...layout, width: side + 70, height: side, margin: { ...layout.margin, r: 70 }, hovermode: "closest",
+      ...layout, width: Math.min(element.clientWidth, side + ROOM_OF_SCALE + room), height: side + room,
+      margin: { ...layout.margin, r: ROOM_OF_SCALE }, hovermode: "closest",
+      ...(named ? nameAxes(layout, steps, view.labels.map((name) => Figures.plain(Figures.cut(name, 12)))) : {}),
     }, { displayModeBar: false });
+  }
+
+  /* Names in the place of numbers along both sides of a map. */
+  function nameAxes(layout, places, names) {
+    const ticks = { tickmode: "array", tickvals: places, ticktext: names, dtick: null, automargin: true };
+    return { xaxis: { ...layout.xaxis, ...ticks, tickangle: -90 }, yaxis: { ...layout.yaxis, ...ticks } };
   }
 
   function drawFigure(row) {
