@@ -282,6 +282,22 @@ def test_rows_keep_curves_and_a_figure_draws_them(waves, tmp_path):
         rows.draw_curves({}, FigureOptions())
 
 
+def test_curves_say_when_validation_is_least(tmp_path):
+    made = tmp_path / "rows.csv"
+    courses = {"softmax": (3.0, 2.0, 1.5), "rbca": (1.25, 2.0, 3.0), "caps": (2.0, 1.0, 4.0)}
+    for attention, course in courses.items():
+        curve = json.dumps({"train": course, "validation": course})
+        bench.append(made, bench_row(attention=attention, curve=curve))
+    counts = "the validation loss is least in the last epoch for 1, and within the first half for 1."
+    verdict = rows.draw_curves({}, FigureOptions(results=(str(made),))).verdict
+    assert verdict.startswith(f"3 runs with curves, 3 candidates: {counts} The least mean is 1.0000, ")
+    assert verdict.endswith("at epoch 2 of 3.")
+    bench.append(made, bench_row(dataset="Other", curve=json.dumps({"train": [0.5], "validation": [0.5]})))
+    verdict = rows.draw_curves({}, FigureOptions(results=(str(made),))).verdict
+    places = "over 2 combinations of data set, look-back, horizon and protocol"
+    assert verdict == f"4 runs with curves, 4 candidates {places}: {counts}", "losses of other data don't compare"
+
+
 def gat_row(error: float = 0.3, **changes: object) -> bench.Row:
     """A row of graph attention; settings of the network by name, other columns under `columns`."""
     columns = {"channels": 7, "peak_memory_bytes": 2**20, "windows_per_second": 50.0, **changes.pop("columns", {})}

@@ -249,12 +249,24 @@ def draw_curves(declared: FigureSpec, options: FigureOptions) -> Drawing:
                         )
         views.append(View(place, tuple(series)))
     figure = draw_figure("curves", views)
-    first = min(lines, key=lambda line: float(line[2])) if lines else None
-    verdict = f"{quantity(len(rows), 'run')} with curves on {quantity(len(gathered), 'place')}."
-    if first:
-        verdict += f" The least mean validation loss is {first[2]}, {first[0]}, at epoch {first[3]} of {first[4]}."
+    verdict = _judge_curves(len(rows), len(gathered), lines)
     heads = ["run", "seeds", "least validation loss", "at epoch", "of"]
     return Drawing(verdict=verdict, table=tabulate("Curves", heads, lines), figures=(figure,))
+
+
+def _judge_curves(runs: int, places: int, lines: Sequence[Sequence[str]]) -> str:
+    """When validation losses are least, and in one place also whose; losses of different data don't compare."""
+    verdict = f"{quantity(runs, 'run')} with curves, {quantity(len(lines), 'candidate')}"
+    if places > 1:
+        verdict += f" over {quantity(places, 'combination')} of data set, look-back, horizon and protocol"
+    ends = [(int(best), int(length)) for *_, best, length in lines]
+    last = sum(best == length > 1 for best, length in ends)
+    early = sum(2 * best <= length for best, length in ends)
+    verdict += f": the validation loss is least in the last epoch for {last}, and within the first half for {early}."
+    if places == 1 and lines:
+        name, _, loss, best, length = min(lines, key=lambda line: float(line[2]))
+        verdict += f" The least mean is {loss}, {name}, at epoch {best} of {length}."
+    return verdict
 
 
 DENSITY_SETTINGS = {"density", "primed", "expander"}
