@@ -298,6 +298,16 @@ def test_curves_say_when_validation_is_least(tmp_path):
     assert verdict == f"4 runs with curves, 4 candidates {places}: {counts}", "losses of other data don't compare"
 
 
+@pytest.mark.parametrize(
+    ("asked", "runs"), [(None, 3), ("Sales.csv", 2), ("sales.csv@0f1e", 1), ("small", 1), ("b", 0)]
+)
+def test_rows_of_a_file_are_chosen_by_its_name(asked, runs, tmp_path):
+    made = tmp_path / "rows.csv"
+    for name in ("sales.csv@0f1e", "sales.csv@77aa", "Small"):
+        bench.append(made, bench_row(dataset=name))
+    assert len(rows.read_rows(FigureOptions(dataset=asked, results=(str(made),)))) == runs
+
+
 def gat_row(error: float = 0.3, **changes: object) -> bench.Row:
     """A row of graph attention; settings of the network by name, other columns under `columns`."""
     columns = {"channels": 7, "peak_memory_bytes": 2**20, "windows_per_second": 50.0, **changes.pop("columns", {})}

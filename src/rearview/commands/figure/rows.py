@@ -38,11 +38,12 @@ def read_rows(options: FigureOptions) -> list[Row]:
     if not options.results:
         return []
     rows = report.read(options.results).rows.get(FORECASTING, [])
-    wanted = options.dataset
+    wanted = (options.dataset or "").casefold()
+    # A file of one's own has a part of its checksum behind its name.
     return [
         row
         for row in latest_runs(rows)
-        if isinstance(row, Row) and (wanted is None or row.dataset.casefold() == wanted.casefold())
+        if isinstance(row, Row) and wanted in ("", name := row.dataset.casefold(), name.partition("@")[0])
     ]
 
 
