@@ -193,3 +193,25 @@ def test_gated_classification(runs: list[RunRow]) -> None:
     others = mean(gain for one, gain in gains.items() if one != "BasicMotions")
     assert f"accuracy {mean(gains.values()):+.1f} points, without BasicMotions {others:+.1f} (" in line[2]
     assert f"better on {sum(gain > 0 for gain in gains.values())} of 10 sets" in line[2]
+
+
+def test_classification_against_no_attention(runs: list[RunRow]) -> None:
+    arms = {"zero": {}, "softmax": {}, "toa": {"kind": "gated", "sor": True}}
+    accuracy: dict[str, dict[str, list[float]]] = {arm: {} for arm in arms}
+    for row in runs:
+        if isinstance(row, ClassificationRow) and (row.protocol, row.seed in (2027, 2028, 2029)) == ("clean", True):
+            mechanism, settings = json.loads(row.attention_settings), json.loads(row.settings)
+            wanted = arms.get(row.attention)
+            if wanted is not None and wanted.items() <= mechanism.items() and settings["feed_forward"] == 256:
+                accuracy[row.attention].setdefault(row.dataset, []).append(row.accuracy or 0.0)
+    sets = sorted(accuracy["zero"])
+    assert len(sets) == 8
+    assert {len(accuracy[arm][one]) for arm in arms for one in sets} == {3}
+    means = {arm: {one: mean(accuracy[arm][one]) for one in sets} for arm in arms}
+    whole = {arm: f"{mean(own.values()):.3f}" for arm, own in means.items()}
+    above = {arm: sum(means[arm][one] > means["zero"][one] + 1e-9 for one in sets) for arm in arms}
+    table = read_table("findings.md", "## Does attention earn its place?")
+    [(_, _, control, softmax, best, _)] = [row for row in table if row[0] == "PatchTST, classification"]
+    assert control == f"zero: accuracy {whole['zero']}".replace("zero", "`zero`")
+    assert softmax == f"{whole['softmax']}, above it on {above['softmax']} sets of 8"
+    assert best.startswith(f"TOA gated {whole['toa']}, above it on {above['toa']},")
