@@ -1,6 +1,7 @@
 """Every figure and table of the five papers is a line of `rearview list experiments` that says what stands for it."""
 
 import argparse
+import csv
 import re
 import shlex
 import sys
@@ -134,6 +135,25 @@ def test_the_list_counts_the_runs_of_all_files_that_a_shell_names(tmp_path, caps
     for results in (both, [both[0], "--results", both[1]]):
         assert main(["list", "experiments", "--data-dir", str(tmp_path), "--results", *results]) == 0
         assert "0 of 48 runs, 2 made" in capsys.readouterr().out
+
+
+def test_the_list_counts_the_arms_of_a_study_that_rows_hold(tmp_path, capsys) -> None:
+    with (Path(__file__).parents[2] / "results" / "operators.csv").open(encoding="utf-8", newline="") as file:
+        first, second, third, *_ = lines = list(csv.DictReader(file))
+    assert {line["ended"] for line in lines} == {"steps"}
+    study, runs = tmp_path / "study.csv", tmp_path / "runs.csv"
+    with study.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(first), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([first, first, second, {**third, "ended": "seconds"}])
+    append(runs, row(dataset="ETTh1", model="itransformer", lookback=96, horizon=96))
+    for results, made in (([study], 0), ([study, runs], 1)):
+        assert main(["list", "experiments", "--data-dir", str(tmp_path), "--results", *map(str, results)]) == 0
+        lines_of = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
+        for name in ("operators", "toa:D"):
+            assert "generated, 2 of 25 arms made" in lines_of[name]
+        assert "generated, 0 of 28 arms made" in lines_of["caps:F1"]
+        assert f"0 of 48 runs, {made} made" in lines_of["prime:lookback"]
 
 
 def test_every_line_of_the_list_can_be_described(capsys) -> None:

@@ -1,7 +1,7 @@
 """The papers' experiments as commands show them: which runs are possible here, and why others are not."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from rearview.bench.papers import costs
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.costs import COST, CostCell
 from rearview.bench.protocols import FORECASTING
+from rearview.bench.rows import result_file
 from rearview.bench.runs.request import spell
 from rearview.commands.benchmark_sets import collection
 
@@ -95,6 +96,19 @@ def describe_experiment(experiment: Experiment) -> list[str]:
         values = dict.fromkeys(str(each) for cell in experiment.cells if (each := getattr(cell, of)) is not None)
         lines += [f"{what}: {', '.join(values)}"] if values else []
     return [*lines, f"runs: {len(experiment.cells)} a seed, made by `{command}`"]
+
+
+def count_arms(paths: Iterable[Path]) -> dict[Path, tuple[str, set[str]]]:
+    """Of the files that hold rows of a synthetic study: the study, and its arms with a run that came to its end."""
+    studies = [synthetic.get(name) for name in synthetic.NAMES]
+    made = {}
+    for path in paths:
+        header = result_file.read_header(path)
+        if study := next((one for one in studies if header in result_file.headers(one.row)), None):
+            known = {*study.arms(False), *study.arms(True)}
+            done = {row.arm for row in result_file.read(path, study.row) if row.ended == "steps"}
+            made[path] = study.name, done & known
+    return made
 
 
 def describe_study(name: str) -> list[str]:

@@ -133,7 +133,7 @@ def _experiments(data_dir: Path | None, results: Sequence[str]) -> tuple[list[st
     from rearview.commands.benchmark_sets import collection
     from rearview.commands.experiments import count_runs, missing_parts
 
-    made = _count_made(results) if results else {}
+    made, arms = _count_made(results) if results else ({}, {})
     entries: Entries = []
     rows = []
     for table in catalogue.every():
@@ -141,7 +141,8 @@ def _experiments(data_dir: Path | None, results: Sequence[str]) -> tuple[list[st
         entry: dict[str, object] = {"name": table.name, "state": state, "title": table.title, "missing": missing}
         entries.append(entry | ({"made": made[table.name]} if results else {}))
         rows.append((table.name, state, f"{table.title}{_spell_missing(missing)}"))
-    runs = {name: state for name, state, _ in rows} | dict.fromkeys(synthetic.NAMES, "generated")
+    studies = {name: f"generated{arms.get(name, '')}" for name in synthetic.NAMES}
+    runs = {name: state for name, state, _ in rows} | studies
     here = {name.casefold() for name in collection("forecasting").available(data_dir)}
     others = []
     for one in catalogue.exhibits():
@@ -149,7 +150,7 @@ def _experiments(data_dir: Path | None, results: Sequence[str]) -> tuple[list[st
         needs = f", which needs {' and '.join(absent)}; --dataset names another" if absent else ""
         made_by = "data missing" if absent else "by command" if one.command or one.draw else "not run"
         others.append((one.name, runs[one.of] if one.of else made_by, f"{one.title}: {one.source}{needs}"))
-    others += [(name, "generated", f"Synthetic study: rearview reproduce {name}") for name in synthetic.NAMES]
+    others += [(name, state, f"Synthetic study: rearview reproduce {name}") for name, state in studies.items()]
     entries += [{"name": name, "state": state, "title": title} for name, state, title in others]
     return align([*rows, *others], right=(1,)), entries
 
@@ -162,8 +163,19 @@ def _spell_missing(names: Sequence[str]) -> str:
     return f"; missing here: {', '.join(names[:MOST_MISSING])}{rest}"
 
 
-def _count_made(results: Sequence[str]) -> dict[str, int]:
+def _count_made(results: Sequence[str]) -> tuple[dict[str, int], dict[str, str]]:
+    """(runs of each experiment, arms of each synthetic study in words) that files of rows hold."""
+    from rearview.bench import synthetic
     from rearview.bench.analysis.coverage import count_made
-    from rearview.commands.report import read
+    from rearview.commands.experiments import count_arms
+    from rearview.commands.report import list_files, read
 
-    return count_made(read(results).rows)
+    paths = list_files(results)
+    studies = count_arms(paths)
+    arms: dict[str, set[str]] = {name: set() for name in synthetic.NAMES}
+    for name, done in studies.values():
+        arms[name] |= done
+    every = {name: len({*study.arms(False), *study.arms(True)}) for name in arms for study in (synthetic.get(name),)}
+    others = [str(path) for path in paths if path not in studies]
+    made = count_made(read(others).rows if others else {})
+    return made, {name: f", {len(done)} of {every[name]} arms made" for name, done in arms.items()}

@@ -86,7 +86,7 @@ def read(patterns: Sequence[str]) -> ResultFiles:
     findings: list[Finding] = []
     unknown: list[Path] = []
     steps: list[StepCost] = []
-    paths = _match(patterns)
+    paths = list_files(patterns)
     for path in paths:
         if step_costs.holds_costs(path):
             steps += step_costs.read(path)
@@ -118,7 +118,7 @@ def read(patterns: Sequence[str]) -> ResultFiles:
     )
 
 
-def _match(patterns: Sequence[str]) -> list[Path]:
+def list_files(patterns: Sequence[str]) -> list[Path]:
     """Files in the order given, each once; a pattern that nothing matches is refused."""
     paths: dict[Path, None] = {}
     for pattern in patterns:
