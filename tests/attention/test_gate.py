@@ -71,6 +71,15 @@ def test_the_operator_under_a_gate_reproduces_the_output(name: str, settings: di
 
 
 @every
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16], ids=str)
+def test_a_gate_leaves_half_precision_as_it_is(name: str, settings: dict[str, Any], half: torch.dtype) -> None:
+    layer = taker(name, settings).to(half)
+    x, gate = tokens_for(layer), drawn().to(half)
+    assert layer(x, gate=gate).dtype == half
+    assert layer.weights(x, gate=gate).dtype == half
+
+
+@every
 def test_a_gate_learns(name: str, settings: dict[str, Any]) -> None:
     layer = taker(name, settings)
     x = tokens_for(layer)
@@ -93,7 +102,7 @@ def test_softmax_scores_are_multiplied_and_then_hidden() -> None:
     x, gate = tokens_for(layer), drawn()
     q, k, _ = layer.heads(x)
     raw = q @ k.transpose(-1, -2)
-    expected = ((raw * gate + torch.where(gate == 0, -math.log(1e10), 0.0)) / math.sqrt(q.shape[-1])).softmax(-1)
+    expected = ((raw * gate + (gate == 0).double() * -math.log(1e10)) / math.sqrt(q.shape[-1])).softmax(-1)
     same(layer.weights(x, gate=gate), expected)
 
 
@@ -105,7 +114,7 @@ def test_both_maps_of_differential_attention_are_gated() -> None:
     maps = []
     for half in (slice(0, width), slice(width, None)):
         scores = q[..., half] @ k[..., half].transpose(-1, -2) * width**-0.5
-        maps.append((scores * gate - (gate == 0) * (math.log(1e10) * width**-0.5)).softmax(-1))
+        maps.append((scores * gate - (gate == 0).double() * (math.log(1e10) * width**-0.5)).softmax(-1))
     weights = maps[0] - layer.strength * maps[1]
     norm = ((weights @ v).square().mean(-1, keepdim=True) + 1e-5).rsqrt()
     same(layer.weights(x, gate=gate), weights * norm)
@@ -131,7 +140,7 @@ def test_toa_is_gated_after_the_first_and_before_the_second_operator() -> None:
         before, after = (torch.eye(TOKENS, dtype=x.dtype) + part for part in layer.offsets(TOKENS, x, False))
         scores = q @ k.transpose(-1, -2) * scale @ before[0]
         if kind == "softmax":
-            weights = (scores * gate - (gate == 0) * math.log(1e10) * scale).softmax(-1)
+            weights = (scores * gate - (gate == 0).double() * math.log(1e10) * scale).softmax(-1)
         else:
             weights = scores.relu() * gate
         same(layer.weights(x, gate=gate), weights @ after)
@@ -143,7 +152,7 @@ def test_prime_gates_primed_scores() -> None:
     q, k, _ = layer.heads(x)
     scale = q.shape[-1] ** -0.5
     scores = torch.einsum("bghqe,bghke,qkhe->bghqk", q, k, layer.primers()) * scale
-    same(layer.weights(x, gate=gate), (scores * gate - (gate == 0) * math.log(1e10) * scale).softmax(-1))
+    same(layer.weights(x, gate=gate), (scores * gate - (gate == 0).double() * math.log(1e10) * scale).softmax(-1))
 
 
 @every

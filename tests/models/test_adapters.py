@@ -1,5 +1,6 @@
 """Adapters: what each does to a network's forecasts, that they train, nest, save and load, and what they refuse."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -64,6 +65,25 @@ def test_every_parameter_of_an_adapter_gets_a_gradient(adapter):
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("adapter", NAMES)
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16], ids=str)
+def test_an_adapter_in_half_precision_answers_in_it(adapter, half):
+    model = small("patchtst", adapters=[adapter]).to(half)
+    out = model(torch.randn(BATCH, CHANNELS, LOOKBACK, dtype=half))
+    assert out.dtype == half
+    assert out.isfinite().all()
+
+
+@pytest.mark.parametrize("adapter", NAMES)
+def test_an_adapter_is_copied_between_a_step_and_its_penalty(adapter):
+    model = small("patchtst", adapters=[adapter])
+    past = past_for(model)
+    model.train()(past)
+    other = copy.deepcopy(model)
+    assert other.penalty() is None
+    assert torch.equal(other.eval()(past), model.eval()(past))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """Every network on the shelf keeps every promise of the contract, and the suite says how many it met."""
 
+import copy
 import dataclasses
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from torch.testing import assert_close
 from rearview import attention, models
 from rearview.core.errors import SettingsError
 from rearview.embed import Variates
+from rearview.models.contract import Model
 from rearview.testing import MODEL_PROMISES
 from rearview.testing.model_promises import channel_mixing_claim_is_true, moved_by_an_order_of_channels
 from rearview.testing.small_models import (
@@ -263,6 +267,33 @@ def test_low_precision_stays_close(name: str) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rough = low(past.float())
     assert (rough.double() - exact).abs().max() < 0.05 * exact.sub(exact.mean()).abs().max()
+
+
+@every
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16], ids=str)
+def test_a_network_in_half_precision_answers_in_it(name: str, half: torch.dtype, training: bool) -> None:
+    model = small(name).to(half).train(training)
+    past = torch.randn(BATCH, CHANNELS, LOOKBACK).to(half).requires_grad_()
+    out = model(past)
+    assert out.dtype == half
+    assert out.isfinite().all()
+    (gradient,) = torch.autograd.grad(out.float().mean(), past)
+    assert gradient.dtype == half
+    assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize(
+    "again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))], ids=["copy", "pickle"]
+)
+def test_a_network_is_copied_between_a_step_and_its_penalty(name: str, again: Callable[[Model], Model]) -> None:
+    model = small(name)
+    past = past_for(model)
+    model.train()(past)
+    other = again(model)
+    assert other.penalty() is None
+    assert torch.equal(other.eval()(past), model.eval()(past))
 
 
 @every

@@ -277,7 +277,8 @@ def apply_gate(scores: Float[Tensor, "*_ query key"], gate: Tensor, scale: float
     The product carries a gradient to the gate. Being divided by sqrt(d_h) too, what is left at 0 hides a pair less the
     wider the heads are: next to a score of 0 its weight is 0.06 at a width of 64 and 0.36 at 512.
     """
-    return scores * gate + (gate == 0) * (HIDDEN * scale)
+    gated = scores * gate
+    return gated + (gate == 0).to(gated.dtype) * (HIDDEN * scale)
 
 
 def hide_padding(bias: Tensor, real: Bool[Tensor, "*row key"]) -> Tensor:

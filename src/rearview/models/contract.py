@@ -202,6 +202,13 @@ class Model(nn.Module, ABC):
         self.check(past)
         return super().__call__(past, *args, **others)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without tensors of the last pass's graph, such as a penalty, which no copy can take along."""
+        return {
+            name: None if isinstance(part, Tensor) and not part.is_leaf else part
+            for name, part in self.__dict__.items()
+        }
+
     def check(self, past: Tensor) -> None:
         """Refuse windows that this network was not built for."""
         if not isinstance(past, Tensor) or not past.is_floating_point():

@@ -127,15 +127,18 @@ def average_features(windows: Windows, kind: str) -> Float[Tensor, "channel chan
 
 
 def window_features(windows: Windows, kind: str) -> Float[Tensor, "window channel channel feature"]:
-    """The features of every window by itself."""
-    if kind in ("spectral", "bins"):
-        return spectral_each(windows) if kind == "spectral" else bins_each(windows)
+    """The features of every window by itself, computed in float32 at least."""
+    wide = windows.to(torch.promote_types(windows.dtype, torch.float32))
     parts = []
+    if kind == "spectral":
+        parts.append(spectral_each(wide))
+    if kind == "bins":
+        parts.append(bins_each(wide))
     if kind in ("lead_lag", "full"):
-        parts.append(torch.tanh(lead_lag_each(windows)))
+        parts.append(torch.tanh(lead_lag_each(wide)))
     if kind in ("instantaneous", "full"):
-        parts.append(instantaneous_each(windows))
-    return torch.cat(parts, dim=-1)
+        parts.append(instantaneous_each(wide))
+    return torch.cat(parts, dim=-1).to(windows.dtype)
 
 
 def feature_width(kind: str, lookback: int) -> int:

@@ -1,11 +1,12 @@
-"""Fourier transforms of real series; of an empty batch too, which the libraries behind torch's own refuse."""
+"""Fourier transforms of real series; of empty batches and half precision too, which torch's own refuse."""
 
 import torch
 from torch import Tensor
 
 
 def rfft(series: Tensor, n: int | None = None, dim: int = -1) -> Tensor:
-    """torch.fft.rfft, and of nothing a spectrum of nothing that carries gradients."""
+    """torch.fft.rfft, in float32 at least, and of nothing a spectrum of nothing that carries gradients."""
+    series = series.to(torch.promote_types(series.dtype, torch.float32))
     if series.numel():
         return torch.fft.rfft(series, n, dim)
     length = series.shape[dim] if n is None else n

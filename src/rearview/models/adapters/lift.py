@@ -68,13 +68,13 @@ class Adapter(LeaderAdapter):
             leaders = find_leaders(z, self.leaders)
             moved = rfft(shift(z, ahead, leaders))
         evidence = functional.pad(leaders.correlations.abs(), (1, 0), value=1.0)
-        evidence = (evidence / self.temperature).softmax(-1)[..., 1:]
+        evidence = (evidence / self.temperature).softmax(-1)[..., 1:].to(z.dtype)
         up, apart, own = self.filters(z, evidence).split([self.leaders, self.leaders, 1], dim=2)
         spectrum = rfft(ahead)
         filtered = moved * up
         differences = (filtered - spectrum.unsqueeze(2)) * apart
         parts = [filtered.sum(2), differences.sum(2), spectrum * own.squeeze(2)]
-        return irfft(self.mix(torch.cat(parts, dim=-1)), n=ahead.shape[-1])
+        return irfft(self.mix(torch.cat(parts, dim=-1)), n=ahead.shape[-1]).to(z.dtype)
 
 
 class Filters(nn.Module):
@@ -111,7 +111,8 @@ class ComplexLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         rows = torch.cat([self.real, -self.imaginary], dim=1), torch.cat([self.imaginary, self.real], dim=1)
-        both = functional.linear(torch.cat([x.real, x.imag], dim=-1), torch.cat(rows), self.bias)
+        given = torch.cat([x.real, x.imag], dim=-1).to(self.bias.dtype)
+        both = functional.linear(given, torch.cat(rows), self.bias)
         return torch.complex(*both.to(x.real.dtype).chunk(2, dim=-1))
 
 

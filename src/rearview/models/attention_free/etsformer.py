@@ -78,7 +78,7 @@ class Network(Model):
         x, denormalise = self.normalise(past, mask)
         if self.training and self.jitter:
             x = self._disturb(x)
-        # Which waves are strongest is a choice that rounding would turn, and half precision has no Fourier transform.
+        # Which waves are strongest is a choice that rounding would turn.
         with full_precision(x.device):
             z = self.drop(self.embed(x)[..., :-2].transpose(1, 2))
             level, growths, seasons = x.transpose(1, 2), [], []
@@ -175,7 +175,7 @@ class Smoothing(nn.Module):
             added = added + keep[:, None] * grown
         # Twice the length, so that the end does not reach round to the beginning.
         spectrum = rfft(added, 2 * steps, dim=1) * rfft(kernel, 2 * steps, dim=0)[..., None]
-        smoothed = irfft(spectrum, 2 * steps, dim=1)[:, :steps]
+        smoothed = irfft(spectrum, 2 * steps, dim=1)[:, :steps].to(values.dtype)
         return smoothed + (kernel * keep)[..., None] * self.start
 
 
@@ -198,5 +198,5 @@ class Waves(nn.Module):
         spectrum = rfft(z, dim=1)[:, self.span]
         strongest = spectrum.abs().topk(self.count, dim=1).indices
         kept = torch.zeros(spectrum.shape, dtype=z.dtype, device=z.device).scatter_(1, strongest, 1.0)
-        real, imaginary = spectrum.real * kept, spectrum.imag * kept
+        real, imaginary = spectrum.real.to(z.dtype) * kept, spectrum.imag.to(z.dtype) * kept
         return torch.einsum("ft,bfd->btd", self.cosines, real) - torch.einsum("ft,bfd->btd", self.sines, imaginary)

@@ -223,18 +223,19 @@ class ChannelGate(nn.Module):
         self.metric = nn.Parameter(torch.randn(frequencies, frequencies))
 
     def forward(self, x: Past, sample: bool) -> Float[Tensor, "batch 1 1 channel channel"]:
-        # Distances are differences of large amplitudes, which bfloat16 does not hold apart.
+        # Distances are differences of large amplitudes, which half precision does not hold apart.
+        wide = torch.promote_types(self.metric.dtype, torch.float32)
         with full_precision(x.device):
-            logit = 2 * torch.logit(self.alike(x.to(self.metric.dtype)), UNLIKELY)
+            logit = 2 * torch.logit(self.alike(x.to(wide)), UNLIKELY)
             if sample:
                 logit = logit + logistic_like(logit)
             soft = logit.sigmoid()
             hard = (logit > 0).to(soft.dtype)
-            return (hard + (soft - soft.detach()))[:, None, None]
+            return (hard + (soft - soft.detach()))[:, None, None].to(self.metric.dtype)
 
     def alike(self, x: Past) -> Float[Tensor, "batch channel channel"]:
         """p: 0.99 for a channel with itself and its nearest, less the further two are apart."""
-        measured = amplitudes(x) @ self.metric.T
+        measured = amplitudes(x) @ self.metric.T.to(x.dtype)
         exactly = "donot_use_mm_for_euclid_dist"
         near = 1 / (torch.cdist(measured, measured, compute_mode=exactly).square() + 1e-10)
         itself = torch.eye(x.shape[1], dtype=near.dtype, device=near.device)

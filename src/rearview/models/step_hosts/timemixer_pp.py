@@ -184,7 +184,9 @@ class Block(nn.Module):
             span = slice(at * len(scales), (at + 1) * len(scales))
             for m, image in enumerate(self.mix_scales(seasons[span], trends[span])):
                 added[m] = added[m] + share[:, None, None] * image.flatten(1, 2)[:, : added[m].shape[1]]
-        return [self.norm(scale + self.drop(more)) for scale, more in zip(scales, added, strict=True)]
+        # Shares are in float32 at least, and what they weigh with them.
+        sums = [scale + self.drop(more) for scale, more in zip(scales, added, strict=True)]
+        return [self.norm(one.to(self.norm.weight.dtype)) for one in sums]
 
     def fold(self, scale: Scale, period: int) -> Image:
         """The image of a scale: a column a period, zeros after the end, spread by the convolution."""
@@ -202,8 +204,7 @@ class Block(nn.Module):
 
     def weigh_periods(self, coarsest: Scale, frequencies: Tensor) -> Float[Tensor, "batch period"]:
         """The share of each period in each window, by its amplitude."""
-        wide = coarsest.to(torch.promote_types(coarsest.dtype, torch.float32))
-        amplitudes = rfft(wide, dim=1).abs().mean(-1)
+        amplitudes = rfft(coarsest, dim=1).abs().mean(-1)
         return amplitudes[:, frequencies.clamp(max=amplitudes.shape[1] - 1)].softmax(-1)
 
 
