@@ -39,6 +39,47 @@ def test_an_honest_stranger_passes(name: str, promise) -> None:
     promise(name)
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("size", ["groups", "tokens", "width", "heads", "layers", "head_width", "value_width"])
+def test_a_size_of_a_place_that_is_no_whole_number_is_refused_by_name(size: str) -> None:
+    sizes = {"groups": 3, "tokens": 7, "width": 10, "heads": 5}
+    for given in (2.5, 5.0, "5", True, 0):
+        with pytest.raises(
+            SettingsError, match=rf"^Site\.{size} is {given!r}; it must be a whole number of at least 1\.$"
+        ):
+            attention.Site(**{**sizes, size: given})
+    place = attention.Site(**{**sizes, size: np.int64(5)})
+    assert type(getattr(place, size)) is int
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_layer_is_made_of_a_name_and_a_place() -> None:
+    with pytest.raises(SettingsError, match=r"made for a place in a network, such as attention\.Site\(.*not for 128"):
+        attention.create("softmax", 128)
+    with pytest.raises(SettingsError, match=r"name of the attention is \{'name': 'rbca'\}; give a text, .* by keyword"):
+        attention.create({"name": "rbca"}, SITE)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", ["softmax", "rbca", "prime"])
+@pytest.mark.parametrize(
+    ("what", "axes"),
+    [
+        ("bias", "batch, group, head, query, key], here [2, 3, 5, 7, 7]"),
+        ("gate", "batch, group, head, query, key], here [2, 3, 5, 7, 7]"),
+        ("ages", "batch, group, query, key], here [2, 3, 7, 7]"),
+    ],
+)
+def test_what_does_not_fit_the_pairs_is_refused_by_name(name: str, what: str, axes: str) -> None:
+    layer, x = attention.create(name, SITE), torch.randn(2, 3, 7, 10)
+    for wrong in (torch.ones(4, 4), torch.ones(2, 1, 1, 1, 1, 1), torch.ones(11, 1, 7, 7)):
+        for call in (layer, layer.weights):
+            with pytest.raises(SettingsError) as refused:
+                call(x, **{what: wrong})
+            assert str(refused.value).startswith(f"What is given as {what} must fit [{axes}, with 1 or nothing")
+            assert str(refused.value).endswith(f"this one is {list(wrong.shape)}.")
+
+
 @pytest.mark.parametrize("promise", FAULTS)
 def test_a_fault_is_caught(promise: str) -> None:
     attention.register("faulty", module("faulty", FAULTS[promise], softmax.Settings))

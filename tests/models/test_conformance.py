@@ -236,6 +236,10 @@ def test_missing_and_misshapen_marks_are_refused(name: str) -> None:
         model(past, before)
     with pytest.raises(SettingsError, match=f"got {MARKS} x {AHEAD - 1}"):
         model(past, before, after[..., 1:])
+    with pytest.raises(SettingsError, match=rf"of the {LOOKBACK} steps .* are \[{BATCH}, {MARKS}, {LOOKBACK - 1}\]"):
+        model(past, before[..., 1:], future_marks=after)
+    with pytest.raises(SettingsError, match=f"of the {LOOKBACK} steps"):
+        model(past, past_marks=before[..., 1:], future_marks=after)
 
 
 @pytest.mark.parametrize("name", TRAINED)
@@ -267,6 +271,18 @@ def test_low_precision_stays_close(name: str) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rough = low(past.float())
     assert (rough.double() - exact).abs().max() < 0.05 * exact.sub(exact.mean()).abs().max()
+
+
+@every
+@pytest.mark.usefixtures("unchecked")
+def test_a_mask_of_other_axes_is_refused(name: str) -> None:
+    model = small(name)
+    past = past_for(model)
+    for wrong in (torch.ones(past.shape, dtype=torch.bool), torch.ones(LOOKBACK, dtype=torch.bool), past[:, 0]):
+        with pytest.raises(
+            SettingsError, match=rf"boolean, \[batch, time\], here \[{BATCH}, {LOOKBACK}\].* this one is"
+        ):
+            model(past, mask=wrong)
 
 
 @every

@@ -44,7 +44,14 @@ Spec = str | Mapping[str, Any] | None
 
 def create(name: str, site: "Site", **settings: Any) -> "Attention":
     """A layer of the mechanism `name` for one place in a network; unknown settings are refused."""
+    from rearview.attention.contract import Site
+
     module = _SHELF.module(name)
+    if not isinstance(site, Site):
+        raise SettingsError(
+            f"A layer is made for a place in a network, such as attention.Site(groups=7, tokens=42, width=128, "
+            f"heads=16), and not for {site!r}."
+        )
     layer: Attention = module.Layer(site, settings_from(module.Settings, name, settings))
     if not hasattr(layer, "claims"):
         raise SettingsError(

@@ -182,7 +182,7 @@ class Attention(nn.Module, ABC):
             )
 
     def _admit(self, inputs: Inputs) -> Inputs:
-        """The inputs as the layer takes them; refused are masks and biases of another meaning, and a gate of no use."""
+        """The inputs as the layer takes them; refused is what means another thing or has other axes."""
         x, mask, bias = inputs.x, inputs.mask, inputs.bias
         if mask is not None and x.dim() == 4 and (mask.dtype != torch.bool or mask.shape != x.shape[:3]):
             raise SettingsError(
@@ -194,9 +194,29 @@ class Attention(nn.Module, ABC):
                 f"A bias holds numbers that are added to the scores; this one is {bias.dtype}. Of a mask that is True "
                 "where a query may look, torch.zeros(mask.shape).masked_fill(~mask, -torch.inf) makes one."
             )
+        if x.dim() == 4:
+            batch, group, token, _ = x.shape
+            rows, pairs = {"batch": batch, "group": group}, {"query": token, "key": token}
+            heads = rows | {"head": self.site.heads} | pairs
+            refuse_other_axes("bias", bias, heads)
+            refuse_other_axes("gate", inputs.gate, heads)
+            refuse_other_axes("ages", inputs.ages, rows | pairs)
         if inputs.gate is not None and not self.claims.takes_gate:
             raise SettingsError("This layer has no pairs that a gate could act on; use softmax, toa or prime.")
         return inputs
+
+
+def refuse_other_axes(what: str, part: Tensor | None, axes: dict[str, int]) -> None:
+    """Refuse what can't be broadcast to these axes."""
+    if part is None:
+        return
+    sizes = list(axes.values())
+    pairs = zip(reversed(part.shape), reversed(sizes), strict=False)
+    if part.dim() > len(sizes) or any(size not in (1, wanted) for size, wanted in pairs):
+        raise SettingsError(
+            f"What is given as {what} must fit [{', '.join(axes)}], here {sizes}, with 1 or nothing where it is the "
+            f"same throughout; this one is {list(part.shape)}."
+        )
 
 
 class Projected(Attention):

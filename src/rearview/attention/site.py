@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rearview.core.errors import SettingsError
-from rearview.core.settings import check_least
+from rearview.core.settings import check_whole
 
 Tokens = Float[Tensor, "batch group token width"]
 Heads = Float[Tensor, "batch group head token head_width"]
@@ -55,10 +55,8 @@ class Site:
     """The network's name, for sentences such as "iTransformer's tokens are channels"."""
 
     def __post_init__(self) -> None:
-        check_least(self, "Site.", groups=1, tokens=1, width=1, heads=1, layers=1)
-        for name in ("head_width", "value_width"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise SettingsError(f"Site.{name} is {getattr(self, name)}; it must be at least 1, or None.")
+        given = {name: 1 for name in ("head_width", "value_width") if getattr(self, name) is not None}
+        check_whole(self, "Site.", groups=1, tokens=1, width=1, heads=1, layers=1, **given)
         if self.head_width is None and self.width % self.heads:
             raise SettingsError(
                 f"width {self.width} can't be shared evenly by {self.heads} heads; "

@@ -55,6 +55,11 @@ class Shelf:
 
     def module(self, name: str) -> ModuleType:
         """The module behind a name; an unknown one is refused with its nearest neighbour."""
+        if not isinstance(name, str):
+            raise SettingsError(
+                f"The name of the {self.kind} is {name!r}; give a text, such as {self.names()[0]!r}, and settings by "
+                "keyword."
+            )
         if name in self._added:
             return self._added[name]
         own = self.own().get(name)

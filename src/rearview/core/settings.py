@@ -75,6 +75,15 @@ def check_least(settings: object, owner: str = "", **least: float) -> None:
             raise SettingsError(f"{owner}{name} is {value}; it must be at least {bound}.")
 
 
+def check_whole(settings: object, owner: str = "", **least: int) -> None:
+    """Refuse a size that is no whole number or below the least that it can be; numpy's are kept as Python's."""
+    for name, bound in least.items():
+        value = getattr(settings, name)
+        if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < bound:
+            raise SettingsError(f"{owner}{name} is {value!r}; it must be a whole number of at least {bound}.")
+        object.__setattr__(settings, name, int(value))
+
+
 def _refuse_wrong_types(cls: "type[DataclassInstance]", owner: str, given: Mapping[str, object]) -> None:
     types = {field.name: _bare(field.type) for field in dataclasses.fields(cls)}
     for name, value in given.items():

@@ -13,15 +13,16 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, ClassVar, Literal
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from rearview.attention import Spec
 from rearview.attention.contract import Attention, Weights
 from rearview.core.errors import SettingsError
+from rearview.core.settings import check_whole
 from rearview.embed import Normalise
 
 Past = Float[Tensor, "batch channel time"]
@@ -57,11 +58,7 @@ class Shape:
     """How many of the marks, the last ones, describe a series and never change in it."""
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            given = getattr(self, name)
-            if isinstance(given, bool) or not isinstance(given, Integral) or int(given) < least:
-                raise SettingsError(f"{name} is {given!r}; it must be a whole number of at least {least}.")
-            object.__setattr__(self, name, int(given))
+        check_whole(self, "", **_LEAST)
         if self.statics > self.marks:
             raise SettingsError(f"statics is {self.statics}, but there are {self.marks} marks for them to be among.")
         if self.asks == "window" and self.steps != self.lookback:
@@ -200,6 +197,7 @@ class Model(nn.Module, ABC):
     def __call__(self, past: Tensor, *args: Any, **others: Any) -> Any:
         """Run `forward` on windows of the size that the network was built for; refuse others."""
         self.check(past)
+        self._check_beside(past, args[0] if args else others.get("past_marks"), others.get("mask"))
         return super().__call__(past, *args, **others)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -226,6 +224,19 @@ class Model(nn.Module, ABC):
             f"This network takes windows [batch, channel, time] of {wanted[0]} channels and {wanted[1]} steps and got "
             f"{list(past.shape)}{hint}."
         )
+
+    def _check_beside(self, past: Tensor, past_marks: Marks, mask: Real) -> None:
+        """Refuse marks and a mask of other steps than the windows they come with."""
+        if self.shape.marks and past_marks is not None and past_marks.shape[-1] != past.shape[-1]:
+            raise SettingsError(
+                f"Past marks are [batch, mark, time], of the {past.shape[-1]} steps of the windows; these are "
+                f"{list(past_marks.shape)}."
+            )
+        if mask is not None and (mask.dtype != torch.bool or mask.shape != past[:, 0].shape):
+            raise SettingsError(
+                f"A mask is boolean, [batch, time], here {list(past[:, 0].shape)}, and False where a window begins "
+                f"before its series; this one is {mask.dtype}, {list(mask.shape)}."
+            )
 
     @classmethod
     def attention_of(cls, settings: object, attention: Spec = None) -> Spec:
