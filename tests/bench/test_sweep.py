@@ -11,9 +11,12 @@ from rearview import bench
 from rearview.bench.analysis.paper_comparison import compare, matches
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.published import numbers
+from rearview.bench.rows.row import RunRow
 from rearview.bench.runs import pool
+from rearview.bench.runs import sweep as sweep_module
 from rearview.bench.runs.request import spell
-from rearview.bench.runs.sweep import SweepPlan, sweep
+from rearview.bench.runs.run_spec import Execution
+from rearview.bench.runs.sweep import Run, SweepPlan, sweep
 from rearview.core.errors import SettingsError
 from rearview.train import Silent
 
@@ -81,6 +84,25 @@ def test_rows_that_are_there_need_no_time(plan, workers):
     # Asked for again, a row stands for nothing.
     assert sweep([DLINEAR], replace(plan, seeds=(0, 1), again=True), **options) == []
     assert told[-1].startswith("time was up: 2 of 2 runs were not begun")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_sweep_that_is_stopped_says_what_goes_on(
+    plan: SweepPlan, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    whole = sweep_module.attempt
+
+    def attempt(run: Run, execution: Execution) -> RunRow:
+        if run.cell.seed == 2:
+            raise KeyboardInterrupt
+        return whole(run, execution)
+
+    told: list[str] = []
+    monkeypatch.setattr(sweep_module, "attempt", attempt)
+    with pytest.raises(KeyboardInterrupt):
+        sweep([DLINEAR], replace(plan, seeds=(0, 1, 2, 3, 4), again=again), say=told.append)
+    assert told[-1] == "stopped after 2 of 5 runs" + ("" if again else "; the same command goes on from here")
+    assert [row.seed for row in bench.read(plan.results)] == [0, 1]
 
 
 class Followed(Silent):

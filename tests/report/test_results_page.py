@@ -163,6 +163,7 @@ def test_every_comparison_has_its_leader(page: str, summary: ResultsSummary):
 
 def test_a_page_opens_with_which_attention_where_how_sure_and_at_what_cost(page: str):
     told = section(page, "answers")
+    assert "Steps were timed" not in told
     assert page.index('<section id="answers"') < page.index('<dl class="headline">')
     assert '<table class="named stacks">' in told
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall("<t[hd].*?</t[hd]>", told.partition("<tbody>")[2])]
@@ -182,6 +183,7 @@ def test_a_step_that_was_timed_stands_beside_the_gain(files: tuple[Path, Path], 
     found = summarise(read([str(files[0]), str(costs)]), "")
     page = render(found)
     assert "1.02 times the parameters, 3.00 times the step" in section(page, "answers")
+    assert "Steps were timed one at a time" in section(page, "answers")
     table = section(page, "ablations")
     assert re.search(r"patchtst \+ toa</th>.*?<td>1\.02 ×</td><td>3\.00 ×</td></tr>", table)
     assert re.search(rf"patchtst \+ rbca.*?</th>.*?<td>1\.01 ×</td><td>{text.ABSENT}</td></tr>", table)

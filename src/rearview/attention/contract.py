@@ -44,7 +44,7 @@ class Claims:
     causal: bool = False
     """A later token never moves an earlier output."""
     mixes_tokens: bool = True
-    """Tokens see one another; where they do not, mask, bias and gate are taken and change nothing."""
+    """Tokens see one another."""  # where they do not, mask, bias and gate are taken and change nothing
     mixes_groups: bool = False
     """Groups see one another."""
     needs_time_order: bool = False
@@ -65,7 +65,7 @@ class Claims:
     takes_gate: bool = False
     """Has scores or weights of pairs that can be multiplied by a gate."""
     hides_pairs: bool = True
-    """A bias of -inf hides a token from a query altogether, which does not hold where values are mixed across pairs."""
+    """A bias of -inf hides a token from a query altogether."""  # not where values are mixed across pairs
     batch_norm_needs: str | None = None
     """The setting without which training in a network with batch norm tends to end at a mean."""
     reduces_to_softmax_at: str | None = None
@@ -138,7 +138,8 @@ class Attention(nn.Module, ABC):
     ) -> Weights:
         """The effective mixing operator [batch, group, head, query, key], or a dict of operators that add up.
 
-        Applied to `values(x)` and handed to `project` it reproduces the layer's output.
+        Applied to `values(x)` and handed to `project` it reproduces the layer's output. Where every pair of tokens has
+        values of its own, a layer has them beside it: prime's `primers`, gat's `modulators`, mica's `combine`.
         """
         return self.weigh(self._admit(Inputs(x, mask, bias, ages, carry, windows, gate)))
 

@@ -25,6 +25,7 @@ from rearview.bench.runs import pool
 from rearview.bench.runs.pool import KILLED, has_time
 from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.core.installation import install_command
+from rearview.core.wording import quantity
 
 if TYPE_CHECKING:
     from rearview.bench.runs.run_spec import Execution, RunSpec
@@ -156,13 +157,18 @@ def sweep(
     tell = say if say is not None and first else lambda sentence: None
     make = _make_on_ray if over == "ray" else partial(_make_here, workers=workers)
     rows, earlier = [], {row.created for row in known}
-    for run, row in make(runs, execution, known, until=until, tell=tell):
-        rows.append(row)
-        if heard:
-            # Code that has changed since makes no other run: whoever works on a mechanism must see that none was made.
-            was_there = row.created in earlier
-            kept = f"; a row of {row.created}{describe_upgrade(row)}, --again makes it anew" if was_there else ""
-            tell(f"{run.title}: {_describe_outcome(task, row)}{kept}")
+    try:
+        for run, row in make(runs, execution, known, until=until, tell=tell):
+            rows.append(row)
+            if heard:
+                # Code that has changed since makes no other run: whoever works on a mechanism must see that.
+                was_there = row.created in earlier
+                kept = f"; a row of {row.created}{describe_upgrade(row)}, --again makes it anew" if was_there else ""
+                tell(f"{run.title}: {_describe_outcome(task, row)}{kept}")
+    except KeyboardInterrupt:
+        further = "" if plan.again else "; the same command goes on from here"
+        tell(f"stopped after {len(rows)} of {quantity(len(runs), 'run')}{further}")
+        raise
     if len(rows) < len(runs):
         tell(describe_unbegun(len(runs) - len(rows), len(runs)))
     return rows

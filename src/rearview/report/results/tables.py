@@ -123,9 +123,10 @@ def answer_table(answers: Sequence[Answer], steps: Sequence[StepCost]) -> Table:
     heads = ("Where", "Best attention", "Against softmax", "How sure", "At what cost")
     caption = (
         "Of each network the comparison on equal budgets over the most data sets, and the attention that is best on "
-        "test rows there. Data sets are counted, not seeds, horizons or look-backs. Steps were timed one at a time, "
-        "apart from the runs."
+        "test rows there. Data sets are counted, not seeds, horizons or look-backs."
     )
+    if any(step_times(answer.standing, answer.best, steps) for answer in answers):
+        caption += " Steps were timed one at a time, apart from the runs."
     return Table(caption, heads, tuple(rows), frozenset({1, 2, 3, 4}), stacks=True)
 
 
