@@ -30,6 +30,16 @@ def test_time_is_given_above_nothing(command, seconds, capsys):
     assert f"--seconds is {seconds}; it must be above 0. Omit it for no limit." in capsys.readouterr().err
 
 
+def test_rows_of_a_file_of_ones_own_tell_what_was_set(tmp_path, capsys):
+    lines = [f"2024-01-01T{hour:02}:{minute:02},{hour * minute}" for hour in range(6) for minute in range(0, 60, 5)]
+    (tmp_path / "mine.csv").write_text("date,a\n" + "\n".join(lines) + "\n")
+    grid = ["bench", "--dataset", "mine.csv", "--model", "dlinear", "--lookback", "5", "--horizon", "3"]
+    assert main([*grid, *QUICK, "--set", "kernel=3", "--device", "cpu"]) == 0
+    said = capsys.readouterr()
+    assert "; kernel=3, epochs=1, windows_per_epoch=16" in said.err
+    assert "  kernel=3, epochs=1, windows_per_epoch=16  " in said.out
+
+
 def test_runs_that_there_was_no_time_for_are_counted(capsys, monkeypatch):
     grid = [*STANDIN, "--model", "dlinear,seasonal_naive", "--horizon", "3", *QUICK]
     assert main([*grid, "--results", "rows.csv"]) == 0

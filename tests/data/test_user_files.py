@@ -27,6 +27,15 @@ def test_a_file_of_ones_own_goes_by_its_path(tmp_path):
     assert str(path) not in catalogue.names()
 
 
+def test_a_file_that_was_read_goes_by_the_name_of_its_rows(tmp_path):
+    path = own_file(tmp_path / "mine.csv", level=7)
+    name = f"mine.csv@{catalogue.checksum(path)[:8]}"
+    with pytest.raises(SettingsError, match="in the catalogue, and no such file"):
+        catalogue.get(name)
+    assert catalogue.get(str(path)) is catalogue.get(name)
+    assert name not in catalogue.names()
+
+
 def test_a_file_that_has_changed_is_another_data_set(tmp_path):
     path = own_file(tmp_path / "mine.csv")
     before = catalogue.get(str(path)).name

@@ -74,7 +74,8 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> Dataset:
-    """The data set of that name or alias, in any case, or in a file of the user's own, by its path.
+    """The data set of that name or alias, in any case, or in a file of the user's own, by its path, and from then on by
+    the name that its rows have.
 
     Of a generated one, `name:rows` is its first rows.
     """
@@ -89,7 +90,11 @@ def get(name: str) -> Dataset:
                 f"({labelled.files[0]}) to `rearview detect`."
             )
     if (path := Path(name)).is_file():
-        return _user_file(path.resolve(), path.stat().st_mtime_ns)
+        own = _user_file(path.resolve(), path.stat().st_mtime_ns)
+        _OWN_FILES[own.name] = own
+        return own
+    if name in _OWN_FILES:
+        return _OWN_FILES[name]
     near = did_you_mean(name, [known for dataset in _SHELF.values() for known in (dataset.name, *dataset.aliases)])
     raise SettingsError(
         f"there is no data set {name!r} in the catalogue, and no such file; it holds {', '.join(names())}.{near}"
@@ -232,3 +237,5 @@ def _read_catalogue() -> Iterator[Dataset]:
 
 
 _SHELF: dict[str, Dataset] = {dataset.name: dataset for dataset in _read_catalogue()}
+_OWN_FILES: dict[str, Dataset] = {}
+"""Files of the user's own that were read in this process, by the names that rows of results give them."""
