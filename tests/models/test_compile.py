@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from rearview import models
 from rearview.models import adapters
 from rearview.testing.small_models import BATCH, LOOKBACK, MARKS, marks_for, past_for, small
 
@@ -61,7 +62,7 @@ def test_compiled_dropout_drops() -> None:
     assert not torch.equal(first, second)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", models.names())
 def test_an_exported_network_takes_any_batch(name: str) -> None:
     model = small(name)
     program = torch.export.export(model, (past_for(model),), dynamic_shapes={"past": {0: torch.export.Dim("batch")}})

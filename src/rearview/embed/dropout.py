@@ -62,7 +62,7 @@ def channel_dropout(
     """
     if not training:
         return x
-    rate = torch.rand(len(x), 1, 1, dtype=x.dtype, device=x.device)
+    rate = torch.rand(x.shape[0], 1, 1, dtype=x.dtype, device=x.device)
     kept = (torch.rand(*x.shape[:2], 1, dtype=x.dtype, device=x.device) > rate).to(x.dtype)
     share = 1 - rate if printed else kept.mean(1, keepdim=True).clamp(min=1e-6)
     return x * (kept / share)

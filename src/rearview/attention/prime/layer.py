@@ -273,7 +273,7 @@ class Layer(Projected):
             primers = self._rows(first, first + q.shape[2], k.shape[2], features, free)
             return attend_pairs(q, k, v, primers, bias, self.scale, rate, seed)
 
-        queries, (block, twice) = q.shape[2], _block(q, k, v, 1 if features is None else len(features))
+        queries, (block, twice) = q.shape[2], _block(q, k, v, 1 if features is None else features.shape[0])
         if queries <= block:
             return attend_rows(q, 0, None, bias, None)
         blocks, free = queries // block + 1, self._primer().free
@@ -329,7 +329,7 @@ class Layer(Projected):
     def _window_features(self, inputs: Inputs) -> Tensor | None:
         """The features of each row's window; None where they are the same for all windows."""
         if self.settings.features == "drawn":
-            rows = len(inputs.x) * inputs.x.shape[1]
+            rows = inputs.x.shape[0] * inputs.x.shape[1]
             return draw_features(rows, self.count, pairs.feature_width("drawn", 0), inputs.x)
         if not self.settings.per_window:
             return None

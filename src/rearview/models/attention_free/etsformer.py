@@ -138,8 +138,8 @@ class Block(nn.Module):
     def grow(self, z: Features) -> Span:
         """Smoothed differences, one step more than the window: before its first step and after each."""
         values = self.value(z).unflatten(-1, self.before.shape)
-        differences = torch.diff(values, dim=1, prepend=self.before.expand(len(z), 1, -1, -1))
-        first = self.smooth.start.expand(len(z), 1, -1, -1)
+        differences = torch.diff(values, dim=1, prepend=self.before.expand(z.shape[0], 1, -1, -1))
+        first = self.smooth.start.expand(z.shape[0], 1, -1, -1)
         return self.out(torch.cat([first, self.smooth(differences)], dim=1).flatten(2))
 
     def flatten(self, level: Tensor, growth: Features, season: Features) -> Tensor:

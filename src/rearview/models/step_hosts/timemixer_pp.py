@@ -237,5 +237,5 @@ def _split(layer: Attention, images: list[Image]) -> list[Image]:
         ]
     ).view(1, -1, longest)
     alike = all(image.shape[2] == longest for image in images)
-    mixed = layer(groups, mask=None if alike else real.expand(len(groups), -1, -1))
+    mixed = layer(groups, mask=None if alike else real.expand(groups.shape[0], -1, -1))
     return [part[:, :, : image.shape[2]] for part, image in zip(mixed.split(sizes, dim=1), images, strict=True)]
