@@ -127,6 +127,20 @@ def test_a_matrix_is_one_channel_and_a_list_may_be_unequal():
     assert as_cases([[1.0, 2.0, 3.0], [1.0, 2.0]]).series[1].tolist() == [[1.0, 2.0]]
 
 
+def test_cases_of_more_channels_than_steps_are_doubted_in_training():
+    X, y = np.arange(3.0 * 11 * 2).reshape(3, 11, 2), ["ash", "elm", "oak"]
+    (doubt,) = as_cases(X, y).findings
+    assert (doubt.kind, doubt.what, doubt.count) == ("warning", "more_channels_than_steps", 3)
+    assert doubt.message == (
+        "X is read as cases of 11 channels and 2 steps; channels come before time: if these are 2 channels of 11 "
+        "steps, give np.transpose(X, (0, 2, 1))."
+    )
+    for fine in (X.transpose(0, 2, 1), X[:, :2], X[..., 0]):
+        assert not as_cases(fine, y).findings
+    assert not as_cases(X).findings
+    assert not as_cases([X[0], np.ones((11, 13)), X[2]], y).findings
+
+
 def test_ends_without_any_value_are_how_unequal_series_lie_in_one_array():
     padded = np.full((2, 2, 6), np.nan)
     padded[0, :, :4], padded[1] = X[0], 1.0

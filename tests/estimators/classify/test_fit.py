@@ -145,6 +145,10 @@ def test_a_channel_that_training_never_observed_is_refused():
 def test_other_channels_are_refused(on_unequal):
     with pytest.raises(InputError, match="has 3 channels, but the classifier was trained on 2"):
         predict(on_unequal, as_cases(np.ones((2, 3, 40))))
+    with pytest.raises(InputError, match=r"has 40 channels, .* on 2; channels come before time: np\.transpose\(X,"):
+        predict(on_unequal, as_cases(np.ones((3, 40, 2))))
+    with pytest.raises(InputError, match=r"^X has 1 channel, but .* on 2; bring the same in the same order\.$"):
+        predict(on_unequal, as_cases(np.ones((3, 1, 40))))
 
 
 def test_a_network_that_forecasts_alone_is_refused():

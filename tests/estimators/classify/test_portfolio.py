@@ -195,7 +195,7 @@ def test_what_can_not_be_told_apart_is_refused():
     X, y = waves(9)
     with pytest.raises(InputError, match="of one class"):
         portfolio.prepare(as_cases(X, ["same"] * 9), ClassifySpec())
-    with pytest.raises(InputError, match="channels"):
+    with pytest.raises(InputError, match="has 1 channel, but"):
         Classifier().fit(X, y).predict(X[:, :1])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rearview.core.errors import InputError
-from rearview.core.wording import listing
+from rearview.core.wording import listing, quantity
 from rearview.data.cases.case_set import Cases, Labels, Series, check_labels, is_missing, label_array
 from rearview.data.infer.column_reader import count_values, find_marks, sentinel_cells
 from rearview.data.infer.number_text import DoubtfulColumn, TextColumn, read_numbers
@@ -59,8 +59,10 @@ def as_cases(
         return _read_long(X, y, source, id_col, time_col, columns, sentinels).trim()
     series, findings = _mask_series(_split_arrays(X, source), (), sentinels)
     names = tuple(f"case {number}" for number in range(1, len(series) + 1))
-    labels = None if y is None else _ordered_labels(y, len(series), source)
-    return Cases(series, labels, names, source, findings=findings).trim()
+    if y is None:
+        return Cases(series, None, names, source, findings=findings).trim()
+    labels = _ordered_labels(y, len(series), source)
+    return Cases(series, labels, names, source, findings=(*findings, *_find_turned(series, source))).trim()
 
 
 def mask_marks(cases: Cases, sentinels: Sentinels | None) -> Cases:
@@ -141,6 +143,18 @@ def _split_arrays(X: object, source: str) -> tuple[Series, ...]:
             "case of one step."
         )
     return tuple(whole[:, None] if whole.ndim == 2 else whole)
+
+
+def _find_turned(series: tuple[Series, ...], source: str) -> list[Finding]:
+    """A warning of cases alike that have more channels than steps, as arrays [case, time, channel] have."""
+    channels, steps = series[0].shape
+    if channels <= steps or any(one.shape != series[0].shape for one in series):
+        return []
+    message = (
+        f"{source} is read as cases of {channels} channels and {quantity(steps, 'step')}; channels come before time: "
+        f"if these are {quantity(steps, 'channel')} of {channels} steps, give np.transpose({source}, (0, 2, 1))."
+    )
+    return [Finding("warning", "more_channels_than_steps", len(series), message)]
 
 
 def _is_unequal(X: Sequence[ArrayLike]) -> bool:

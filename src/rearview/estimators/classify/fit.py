@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rearview import train
 from rearview.core.errors import InputError
+from rearview.core.wording import quantity
 from rearview.data.cases.case_set import LEAST, Cases, Labels, hold_out
 from rearview.data.cases.padding import FURTHEST, CaseTensors, ChannelScaler, pad_cases
 from rearview.data.panel import Finding
@@ -156,9 +157,13 @@ def predict(fitted: Fitted, cases: Cases) -> Likelihoods:
 def check_channels(cases: Cases, channels: int) -> None:
     """Refuse cases of other channels than those of training."""
     if cases.channels != channels:
+        turned = all(one.shape[1] == channels for one in cases.series)
+        what_else = (
+            "channels come before time: np.transpose(X, (0, 2, 1))." if turned else "bring the same in the same order."
+        )
         raise InputError(
-            f"{cases.source} has {cases.channels} channels, but the classifier was trained on {channels}; "
-            "bring the same channels in the same order."
+            f"{cases.source} has {quantity(cases.channels, 'channel')}, but the classifier was trained on {channels}; "
+            f"{what_else}"
         )
 
 
