@@ -95,6 +95,19 @@ def test_what_contradicts_itself_is_refused_before_memory_is_taken(name: str, sa
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(("fact", "shelf"), [("attention", "attention"), ("model", "models")])
+def test_a_plug_in_that_is_not_here_is_named(fact: str, shelf: str, saved: Path) -> None:
+    def rename(facts: Facts, _: dict[str, torch.Tensor]) -> None:
+        (facts if fact == "model" else facts["request"]).update({"name" if fact == "model" else fact: "fading"})
+
+    edit(saved, rename)
+    sentence = (
+        rf"^This model was trained with the {fact} 'fading', which is not here: .* \(rearview\.{shelf}\.register\)\.$"
+    )
+    with pytest.raises(InputError, match=sentence):
+        Forecaster.load(saved)
+
+
 def test_the_memory_of_a_model_that_asks_for_too_much(saved: Path) -> None:
     pytest.importorskip("resource")
     edit(saved, lambda facts, _: set_model(facts, "width", 20_000))

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rearview import models
+from rearview import attention, models
+from rearview.core.errors import InputError
 from rearview.core.model_folder import DamagedModel, Kind, refuse_unreadable, strip_prefix
 from rearview.core.output_folder import complete_run
 from rearview.core.random_state import keep_caller_state
@@ -105,6 +106,8 @@ class Stored:
                 f"its plan looks back {plan.lookback.value!r} steps and its network {shape['lookback']!r}"
             )
         settings = plan.model_settings
+        _refuse_missing("model", name, [*models.names(), *models.external_names()])
+        _refuse_missing("attention", attention.split(spec.attention)[0], attention.names())
         arguments = {"attention": spec.attention, **shape, **settings}
         weights = strip_prefix("network.", self.tensors)
         for part, tensor in weights.items():
@@ -120,6 +123,15 @@ class Stored:
             network = models.create(name, **arguments)
         network.load_state_dict(weights)
         return network.to(resolve_device(spec.device)).eval()
+
+
+def _refuse_missing(kind: str, name: str, known: Sequence[str]) -> None:
+    """Refuse a plug-in's part that was there in training and is not here."""
+    if name not in known:
+        raise InputError(
+            f"This model was trained with the {kind} {name!r}, which is not here: install the package that brings it, "
+            f"or register it first (rearview.{'models' if kind == 'model' else kind}.register)."
+        )
 
 
 def _check_shapes(planned: Model, weights: Mapping[str, Tensor]) -> None:
