@@ -196,28 +196,30 @@ class Attention(nn.Module, ABC):
                 "where a query may look, torch.zeros(mask.shape).masked_fill(~mask, -torch.inf) makes one."
             )
         if x.dim() == 4:
-            batch, group, token, _ = x.shape
-            rows, pairs = {"batch": batch, "group": group}, {"query": token, "key": token}
-            heads = rows | {"head": self.site.heads} | pairs
-            refuse_other_axes("bias", bias, heads)
-            refuse_other_axes("gate", inputs.gate, heads)
-            refuse_other_axes("ages", inputs.ages, rows | pairs)
+            self._refuse_other_axes(inputs)
         if inputs.gate is not None and not self.claims.takes_gate:
             raise SettingsError("This layer has no pairs that a gate could act on; use softmax, toa or prime.")
         return inputs
 
-
-def refuse_other_axes(what: str, part: Tensor | None, axes: dict[str, int]) -> None:
-    """Refuse what can't be broadcast to these axes."""
-    if part is None:
-        return
-    sizes = list(axes.values())
-    pairs = zip(reversed(part.shape), reversed(sizes), strict=False)
-    if part.dim() > len(sizes) or any(size not in (1, wanted) for size, wanted in pairs):
-        raise SettingsError(
-            f"What is given as {what} must fit [{', '.join(axes)}], here {sizes}, with 1 or nothing where it is the "
-            f"same throughout; this one is {list(part.shape)}."
-        )
+    def _refuse_other_axes(self, inputs: Inputs) -> None:
+        """Refuse what can't be broadcast to all pairs of tokens."""
+        batch, group, token, _ = inputs.x.shape
+        rows, pairs = {"batch": batch, "group": group}, {"query": token, "key": token}
+        heads = rows | {"head": self.site.heads} | pairs
+        for what, part, axes in (
+            ("bias", inputs.bias, heads),
+            ("gate", inputs.gate, heads),
+            ("ages", inputs.ages, rows | pairs),
+        ):
+            if part is None:
+                continue
+            sizes = list(axes.values())
+            ends = zip(reversed(part.shape), reversed(sizes), strict=False)
+            if part.dim() > len(sizes) or any(size not in (1, wanted) for size, wanted in ends):
+                raise SettingsError(
+                    f"What is given as {what} must fit [{', '.join(axes)}], here {sizes}, with 1 or nothing where it "
+                    f"is the same throughout; this one is {list(part.shape)}."
+                )
 
 
 class Projected(Attention):
