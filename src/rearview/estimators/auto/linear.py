@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rearview.core.errors import InputError
+from rearview.data.launch import since_launch
 from rearview.data.panel import Panel
 from rearview.data.statics import StaticScale
 from rearview.data.windows import Windows
@@ -57,7 +58,8 @@ def fit(panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...]) -> Linear:
     wanted = spec.lookback or max(2 * max(fitting, default=1), 2 * horizon, 8)
     lookback = max(4, min(wanted, LONGEST_LOOKBACK, (longest - 2 * horizon) // 2))
     series = [
-        moved.values[max(a, int(moved.first[s, target])) : b, target].astype(np.float64) + moved.centre[s, target]
+        since_launch(moved.values[max(a, int(moved.first[s, target])) : b, target].astype(np.float64))
+        + moved.centre[s, target]
         for s, (a, b) in enumerate(moved.bounds())
         for target in range(moved.targets)
     ]

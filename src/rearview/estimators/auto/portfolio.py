@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rearview.core.errors import InputError
+from rearview.data.launch import since_launch
 from rearview.data.panel import Panel
 from rearview.estimators.auto import linear
 from rearview.estimators.auto.effects import Effects, WithEffects
@@ -65,7 +66,7 @@ def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
         some = panel.only(panel.ids[:: -(-panel.series // MOST_SERIES)])
         panel = Effects.fit(some, panel.step.seasons).remove(some)
     series = [
-        panel.values[max(a, int(panel.first[s, target])) : b, target].astype(np.float64)
+        since_launch(panel.values[max(a, int(panel.first[s, target])) : b, target].astype(np.float64))
         for s, (a, b) in enumerate(panel.bounds())
         for target in range(panel.targets)
     ]

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rearview.data.launch import find_begins
 from rearview.data.panel import Finding, Panel
 from rearview.data.windows import Windows
 from rearview.estimators.forecast.spec import ForecastSpec
@@ -34,10 +35,11 @@ class Forecasts:
 
 
 def list_pasts(panel: Panel, which: Windows, targets: int, lookback: int) -> Iterator[tuple[int, int, int, Array]]:
-    """(window, series, target, the rows before the window's start) wherever something was observed."""
+    """(window, series, target, the rows before the window's start, since a launch) wherever something was observed."""
+    begins = find_begins(panel, which, targets)
     for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
         for target in range(targets):
-            first = int(panel.first[series, target])
+            first = int(begins[window, target])
             if first < start:
                 past = panel.values[max(first, start - lookback) : start, target].astype(np.float64)
                 yield window, series, target, past + panel.centre[series, target]

@@ -17,6 +17,7 @@ import torch
 from rearview import train
 from rearview.core.settings import settings_from
 from rearview.core.wording import quantity
+from rearview.data.launch import Rows, find_begins
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import TooShort
 from rearview.data.scale import Scaler
@@ -145,7 +146,7 @@ class ZeroShot(Fitted):
         reaching = stretch_bounds(point, own, {level: read_factor(self.stretch, level) for level in levels})
         point, bounds = np.maximum(point, floors), cut_below(reaching, floors)
         findings = (
-            *_find_limits(cases, self.lookback, far),
+            *_find_limits(cases, self.lookback, far, panel),
             *warn_of_far_values(self, panel, which, self.scaler(panel)),
         )
         return Forecasts(which.series, point, bounds, tuple(one.message for one in findings), findings)
@@ -159,11 +160,12 @@ class ZeroShot(Fitted):
         count = -(-self.targets // (MOST_COLUMNS if mixes else 1))
         parts = np.array_split(np.arange(self.targets), count)
         groups = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
+        begins = find_begins(panel, which, self.targets)
         for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
             for columns in groups:
-                first = int(panel.first[series, columns].min())
-                if first < start:
-                    yield _Case(window, series, columns, max(first, start - self.lookback), start, first)
+                of_columns = begins[window, columns]
+                if of_columns.min() < start:
+                    yield _Case(window, series, columns, start, of_columns, self.lookback)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +175,18 @@ class _Case:
     window: int
     series: int
     columns: slice
-    begin: int
     stop: int
-    first: int
-    """The first observed row, which may lie before those that are read."""
+    begins: Rows
+    """The first row of each column, which may lie before those that are read."""
+    lookback: int
+
+    @property
+    def first(self) -> int:
+        return int(self.begins.min())
+
+    @property
+    def begin(self) -> int:
+        return max(self.first, self.stop - self.lookback)
 
     @property
     def length(self) -> int:
@@ -207,7 +217,7 @@ def _stack(panel: Panel, cases: Sequence[_Case]) -> tuple[Array, np.typing.NDArr
     for place, case in enumerate(cases):
         rows = slice(case.begin, case.stop)
         past[place, :, longest - case.length :] = panel.values[rows, case.columns].T
-        begun = np.arange(case.begin, case.stop) >= panel.first[case.series, case.columns][:, None]
+        begun = np.arange(case.begin, case.stop) >= case.begins[:, None]
         if panel.observed is not None:
             begun &= panel.observed[rows, case.columns].T
         observed[place, :, longest - case.length :] = begun
@@ -260,12 +270,16 @@ def _bounds(cells: Array, known: Sequence[float], level: float) -> tuple[Array, 
     return read(tail), read(1 - tail)
 
 
-def _find_limits(cases: Sequence[_Case], room: int, far: int) -> Iterator[Finding]:
-    """Findings on pasts that are cut off or short, and on the number of values too `far` off to be read."""
+def _find_limits(cases: Sequence[_Case], room: int, far: int, panel: Panel) -> Iterator[Finding]:
+    """Findings on pasts that are cut off, idle at first or short, and on `far`, the values too far off to be read."""
     cut = sum(case.begin > case.first for case in cases)
     if cut:
         message = f"{quantity(cut, 'forecast')} read the newest {room:,} rows alone; older ones are cut off."
         yield Finding("inferred", CUT_PAST, cut, message)
+    late = sum(int((case.begins > panel.first[case.series, case.columns]).sum()) for case in cases)
+    if late:
+        message = f"{quantity(late, 'forecast')} read the rows since a launch alone: before, one value stood for long."
+        yield Finding("inferred", "launch", late, message)
     short = sum(case.length < SHORTEST for case in cases)
     if short:
         message = f"{quantity(short, 'forecast')} start from fewer than {SHORTEST} rows, which tell little."

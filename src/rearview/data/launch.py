@@ -1,0 +1,56 @@
+"""The first row of a series that says something: before it one value stood, as zeros do before a product is sold.
+
+Exports have a row for every day of every product, those before its launch too. Read as values they are most of what a
+forecaster sees: they set the scale, and hide the season of what came after.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.data.panel import Panel
+from rearview.data.windows import Windows
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+SHORTEST = 8
+"""Equal values in front below which all rows are read."""
+OUTLASTS = 3
+"""Times that they must be more than the equal values in a row that come later: nights of solar power come again."""
+RETURNS = 0.02
+"""Of the later values, those that may be that value again: demand that ends up at zero has risen from there before."""
+UNLIKELY = 1e-3
+"""The chance of so late a first change, had the series always been what it was later, below which it is a launch."""
+
+
+def count_idle(values: Array | NDArray[np.float32]) -> int:
+    """The equal values in front that stood before a series was launched; 0 where it was always what it is."""
+    if len(values) <= SHORTEST or (values[:SHORTEST] != values[0]).any():
+        return 0
+    idle = int(np.argmax(values != values[0]))
+    later = values[idle:]
+    if idle < SHORTEST:  # all are equal, or change too early
+        return 0
+    changes = np.flatnonzero(np.diff(later, prepend=np.nan, append=np.nan) != 0)
+    longest = int(np.diff(changes).max())
+    others = int((later != values[0]).sum())
+    chance = others * math.log(len(later) / len(values))
+    rare = len(later) - others <= RETURNS * len(later)
+    return idle if rare and idle > OUTLASTS * longest and chance < math.log(UNLIKELY) else 0
+
+
+def since_launch(values: Array) -> Array:
+    """The values without those in front that stood before a series was launched."""
+    return values[count_idle(values) :]
+
+
+def find_begins(panel: Panel, which: Windows, targets: int) -> Rows:
+    """[window, target]: the row from which the past of a window is read, its first observed one or that of a launch."""
+    begins = panel.first[which.series, :targets].copy()
+    for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
+        for target in range(targets):
+            first = int(panel.first[series, target])
+            begins[window, target] += count_idle(panel.values[first:start, target])
+    return begins

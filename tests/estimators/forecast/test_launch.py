@@ -1,0 +1,76 @@
+"""Rows before a launch: which are found, and that no forecast reads them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from samples import numbers
+
+import rearview as rv
+from rearview.data.launch import count_idle, find_begins
+from rearview.data.panel_reader import load
+from rearview.data.windows import Windows, final_windows
+from rearview.estimators.forecast.predictor import list_pasts
+
+pytestmark = pytest.mark.usefixtures("glance_weights")
+
+
+def launched(idle: int, later: int, before: float = 0.0) -> np.ndarray:
+    sales = 40 + 9 * np.sin(np.arange(later)) + np.random.default_rng(later).normal(size=later)
+    return np.concatenate([np.full(idle, before), sales])
+
+
+@pytest.mark.parametrize("before", [0.0, 50.0, -3.0])
+def test_one_value_that_stood_long_in_front_is_no_part_of_the_past(before: float) -> None:
+    assert count_idle(launched(101, 37, before)) == 101
+    assert count_idle(launched(101, 3, before)) == 101
+    assert count_idle(launched(11, 37, before)) == 11
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.zeros(41),
+        launched(7, 23),  # too few in front
+        np.append(np.zeros(101), [5.0]),  # a first sale may be the last one for long
+        np.append(np.zeros(101), [5.0, 0, 0, 7, 0]),  # rare demand
+        np.append(launched(101, 37), [0.0]),  # back at where it began
+        np.append(np.zeros(101), np.repeat([1.0, 2, 3], 35)),  # prices stand for long, each of them
+        np.tile(np.append(np.zeros(11), np.arange(1.0, 14)), 5),  # nights and days
+    ],
+)
+def test_what_may_come_again_is_read(values: np.ndarray) -> None:
+    assert count_idle(values) == 0
+
+
+def test_each_column_begins_at_its_own_launch_before_a_window() -> None:
+    late, early = launched(61, 29), launched(0, 90)
+    missing = np.where(np.arange(90) < 17, np.nan, launched(47, 43))
+    panel = load(np.stack([late, early, missing], axis=1))
+    which = final_windows(panel)
+    assert find_begins(panel, which, 3).tolist() == [[61, 0, 47]]
+    assert [len(past) for *_, past in list_pasts(panel, which, 3, 200)] == [29, 90, 43]
+    assert [len(past) for *_, past in list_pasts(panel, which, 3, 31)] == [29, 31, 31]
+    before = Windows(np.array([43]), np.array([0]))
+    assert find_begins(panel, before, 3).tolist() == [[0, 0, 17]]  # of the launches nothing was known
+
+
+def frame(values: np.ndarray) -> pd.DataFrame:
+    days = pd.date_range("2024-12-31", periods=len(values), freq="-1D")[::-1]
+    return pd.DataFrame({"ds": days, "y": values})
+
+
+@pytest.mark.parametrize("model", ["glance", "theta", "ets", "seasonal_naive"])
+def test_zeros_before_a_launch_change_no_forecast(model: str) -> None:
+    values = launched(101, 37)
+    options = {"model": model, "horizon": 5, "season": 7}
+    whole, since = (rv.Forecaster(**options).fit(frame(one)) for one in (values, values[101:]))
+    np.testing.assert_allclose(numbers(whole.predict(level=[])), numbers(since.predict(level=[])), rtol=1e-5, atol=1e-4)
+
+
+def test_a_note_says_that_rows_before_a_launch_are_not_read() -> None:
+    forecaster = rv.Forecaster(model="glance", horizon=5)
+    notes = [
+        forecaster.fit(frame(one)).forecast(forecaster.read(frame(one)))[0].notes
+        for one in (launched(101, 37), launched(0, 37))
+    ]
+    assert [any("launch" in note for note in some) for some in notes] == [True, False]
