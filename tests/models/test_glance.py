@@ -7,7 +7,7 @@ from rearview import models
 from rearview.core.errors import SettingsError
 from rearview.models.contract import Shape
 from rearview.models.patch_hosts._paths import pool_quantiles
-from rearview.models.patch_hosts.glance import Grain, Network, Settings, find_floor, find_smooth
+from rearview.models.patch_hosts.glance import Grain, Network, Settings, find_limits, find_smooth
 from rearview.pretrained import training
 
 SMALL = {"width": 16, "heads": 2, "depth": 2, "feed_forward": 24, "patches": (16,), "context": (12,), "ahead": (5,)}
@@ -179,14 +179,41 @@ def test_a_floor_is_a_lowest_value_that_a_series_comes_back_to() -> None:
     plateau = torch.cat([torch.full((8,), -2.0), torch.arange(8.0)])
     rare = torch.cat([resting(3, 1, 4), torch.tensor([-2.0]), torch.arange(400.0)])
     distinct = torch.arange(16.0).sin()
-    found = [find_floor(one[None, None], None).item() for one in (often, plateau, rare, distinct)]
+    found = [find_limits(one[None, None], None).floor.item() for one in (often, plateau, rare, distinct)]
     assert found == [-2.0, -torch.inf, -torch.inf, -torch.inf]
     observed = torch.ones(1, 1, 16, dtype=torch.bool)
     lower = often.clone()
     lower[5], observed[..., 5] = -9.0, False
-    assert find_floor(lower[None, None], observed).item() == -2.0
-    assert find_floor(lower[None, None], None).item() == -torch.inf
-    assert find_floor(often[None, None], torch.zeros_like(observed)).item() == -torch.inf
+    assert find_limits(lower[None, None], observed).floor.item() == -2.0
+    assert find_limits(lower[None, None], None).floor.item() == -torch.inf
+    assert find_limits(often[None, None], torch.zeros_like(observed)).floor.item() == -torch.inf
+
+
+def test_a_ceiling_is_a_highest_value_that_a_series_has_come_to_from_early_on() -> None:
+    often = torch.cat([-resting(3, 1, 4, 1, 5), torch.tensor([2.0])])
+    late = torch.cat([torch.arange(-17.0, 0.0), often])
+    staircase = torch.tensor([step for top in range(7) for step in (top, top - 1.0, top, top - 1.0, top)])
+    found = [find_limits(one[None, None], None) for one in (often, late, staircase, torch.arange(16.0).sin())]
+    assert [one.ceiling.item() for one in found] == [2.0, torch.inf, torch.inf, torch.inf]
+    assert [one.floor.item() for one in found] == [-torch.inf] * 4
+    late_gap = torch.cat([torch.zeros(1, 1, 17), torch.ones(1, 1, 16)], -1).bool()  # half of what was observed
+    assert find_limits(late[None, None], late_gap).ceiling.item() == 2.0
+    both = find_limits(torch.tensor([0.0, 1, 0, 1, 1, 0, 1, 0, 0, 1])[None, None], None)
+    assert (both.floor.item(), both.ceiling.item()) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("steps", [11, 130])
+def test_no_quantile_lies_above_a_ceiling(steps: int) -> None:
+    network = small(patches=(2, 4))
+    past = -resting(3, 1, 4, 1, 5, 9, 2, 6).expand(1, 3, -1).clone()
+    past[:, 2] += 0.1 * torch.randn(24)
+    with torch.no_grad():
+        quantiles = network.forecast(past, None, steps)
+        free = network.train().forecast(past, None, min(steps, 11))
+    assert quantiles[:, :2].max() == 2.0
+    assert quantiles[:, 2].max() > past[:, 2].max()
+    assert free[:, :2].max() > 2.0
+    assert (quantiles.diff(dim=-1) >= 0).all()
 
 
 @pytest.mark.parametrize("steps", [11, 130])

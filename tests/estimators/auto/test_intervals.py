@@ -88,27 +88,30 @@ def test_members_are_combined_with_their_own_intervals_and_stretched_once() -> N
     np.testing.assert_allclose(forecaster.predict()["y-lo-80"], low.ravel(), rtol=1e-9)
 
 
-def test_nothing_lies_below_a_floor_that_the_series_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("side", ["floor", "ceiling"])
+def test_nothing_lies_beyond_a_limit_that_the_series_rests_on(monkeypatch: pytest.MonkeyPatch, side: str) -> None:
     monkeypatch.setattr(portfolio, "measure_stretch", lambda backtest, levels: dict.fromkeys(levels, 3.0))
     monkeypatch.setattr(
         portfolio, "stretch_backtest", lambda one, levels: stretch_three_times(trim_levels(one, levels))
     )
     rng, days = np.random.default_rng(0), pd.date_range("2024-01-01", periods=90)
     units, free = rng.poisson(0.7, 90) + 4.0, 4 + rng.normal(0, 1, 90)
+    sign, end = (1, "lo") if side == "floor" else (-1, "hi")
     frame = pd.concat(
-        pd.DataFrame({"unique_id": name, "ds": days, "y": y}) for name, y in (("a", units), ("b", free), ("c", units))
+        pd.DataFrame({"unique_id": name, "ds": days, "y": sign * y})
+        for name, y in (("a", units), ("b", free), ("c", units))
     )
     forecaster = Forecaster(horizon=6, level=[80, 99]).fit(frame, quick=True)
-    made = forecaster.predict().groupby("unique_id").min()
-    assert made.loc[["a", "c"], "auto-lo-99"].tolist() == [4.0, 4.0]
+    made = (sign * forecaster.predict().set_index("unique_id").drop(columns="ds")).groupby("unique_id").min()
+    assert made.loc[["a", "c"], f"auto-{end}-99"].tolist() == [4.0, 4.0]
     assert made.loc["a", "auto"] >= 4.0
-    assert made.loc["b", "auto-lo-99"] < 0
+    assert made.loc["b", f"auto-{end}-99"] < 0
     assert forecaster.portfolio is not None
     test = forecaster.portfolio.backtest
     assert test is not None
-    lows = test.intervals[99.0][0].min(axis=(0, 2))
-    assert lows[0] == lows[2] == 4.0
-    assert lows[1] < 0
+    ends = (sign * test.intervals[99.0][0 if sign > 0 else 1]).min(axis=(0, 2))
+    assert ends[0] == ends[2] == 4.0
+    assert ends[1] < 0
 
 
 @pytest.mark.parametrize("rows", [3, 5, 8, 16, 31])
@@ -129,7 +132,7 @@ def test_a_few_counts_have_nothing_below_0(model: str, rows: int) -> None:
     assert made["rates-lo-99"].min() < 0
 
 
-def test_only_few_whole_numbers_are_known_as_counts() -> None:
+def test_few_whole_numbers_or_two_zeros_tell_counts_and_amounts() -> None:
     def floors(*values: float) -> list[float]:
         panel = load(np.array(values))
         which = Windows(np.array([len(values)]), np.array([0]))
@@ -141,7 +144,11 @@ def test_only_few_whole_numbers_are_known_as_counts() -> None:
     assert floors(3, 1, 2, 3.5, 4) == [-np.inf]
     assert floors(0, 1.25, 2, 0, 4) == [0.0]
     assert floors(0, 1.25, 2, 0.5, 4) == [-np.inf]
-    assert floors(1e9, 2e9 + 0.4, 5, 7, 9) == [-np.inf]
+    assert floors(1e9, 2e9 + 0.4, 5, 300, 900) == [-np.inf]
+    assert floors(1e9, 2e9 + 0.4, 0, 0, 900) == [0.0]
+    assert floors(*np.arange(0.5, 40), 0) == [-np.inf]
+    assert floors(0, *np.arange(0.5, 40), 0) == [0.0]  # as before a launch
+    assert floors(0, *np.arange(0.5, 40), 0, -1) == [-np.inf]
     assert floors(70_001, 3, 5, 60_007, 9) == [0.0]
     assert floors(3, np.nan, 2, 5, 1) == [0.0]
 

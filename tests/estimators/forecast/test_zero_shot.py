@@ -156,13 +156,15 @@ def mixing_weights(glance_weights: Path) -> None:
     weights.write(glance_weights, network.state_dict(), card)
 
 
-def test_bounds_do_not_pass_a_floor_that_the_series_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_do_not_pass_a_limit_that_the_series_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zero_shot, "measure_stretch", lambda backtest, levels: dict.fromkeys(levels, 3.0))
     counts = np.random.default_rng(1).poisson(0.7, 60).astype(float)
     made = glance().fit(series(counts + 4)).predict(level=[80, 99.5])
     assert made["y-lo-99.5"].min() == 4.0
     free = glance().fit(series(counts + 0.01 * walk())).predict(level=[80, 99.5])
     assert free["y-lo-99.5"].min() < -0.1
+    below = glance().fit(series(100 - counts)).predict(level=[80, 99.5])
+    assert below["y-hi-99.5"].max() == 100.0
 
 
 @pytest.mark.usefixtures("mixing_weights")

@@ -15,9 +15,9 @@ from rearview.estimators.forecast.backtest import Backtest, select_columns
 from rearview.estimators.forecast.prediction import Fitted
 from rearview.estimators.forecast.predictor import Array, Forecasts, Predictor
 from rearview.estimators.forecast.spec import AUTO, ForecastSpec
-from rearview.estimators.forecast.stretch import cut_below, find_count_floors, read_factor, stretch_bounds
+from rearview.estimators.forecast.stretch import cut_bounds, find_count_floors, read_factor, stretch_bounds
 from rearview.estimators.forecast.zero_shot import CUT_PAST
-from rearview.models.patch_hosts.glance import find_floor
+from rearview.models.patch_hosts.glance import find_limits
 
 GRID = (20.0, 40.0, 60.0, 80.0, 95.0)
 """Levels at which members are compared and intervals are corrected, beside those asked for."""
@@ -96,9 +96,9 @@ class Ensemble:
         notes = tuple(dict.fromkeys(note for one in forecasts for note in one.notes if note not in cut))
         findings = dict.fromkeys(finding for one in forecasts for finding in one.findings if finding.what != CUT_PAST)
         stretched = stretch_bounds(point, bounds, {level: read_factor(self.stretch, level) for level in levels})
-        floors = find_floors(panel, which, self.targets, self.lookback)[..., None]
-        point, stretched = np.maximum(point, floors), cut_below(stretched, floors)
-        stretched = cut_below(stretched, 0.0) if self.spec.nonnegative else stretched
+        floors, ceilings = find_ends(panel, which, self.targets, self.lookback)[..., None]
+        point, stretched = np.clip(point, floors, ceilings), cut_bounds(stretched, floors, ceilings)
+        stretched = cut_bounds(stretched, 0.0) if self.spec.nonnegative else stretched
         heaviest = np.argsort(-self.common, kind="stable").tolist()
         members = {self.members[number].name: forecasts[number].mean for number in heaviest}
         return Forecasts(which.series, point, stretched, notes, tuple(findings), members)
@@ -137,10 +137,11 @@ def trim_levels(backtest: Backtest, levels: Sequence[float]) -> Backtest:
     return replace(backtest, intervals={level: backtest.intervals[level] for level in levels})
 
 
-def find_floors(panel: Panel, which: Windows, targets: int, lookback: int) -> Array:
-    """[window, target]: the lowest value that the rows before a window come back to time and again, or 0 of a few
-    counts; -inf: none."""
-    floors = np.full((len(which), targets), -np.inf)
+def find_ends(panel: Panel, which: Windows, targets: int, lookback: int) -> Array:
+    """[floor or ceiling, window, target]: the lowest and highest values that the rows before a window come to time and
+    again, and 0 below counts and amounts; infinite: none.
+    """
+    ends = np.broadcast_to(np.array([-np.inf, np.inf])[:, None, None], (2, len(which), targets)).copy()
     begins = np.maximum(panel.offsets[which.series], which.starts - lookback)
     longest = int((which.starts - begins).max(initial=0))
     for window in range(0, len(which) if longest else 0, _AT_ONCE):
@@ -151,19 +152,21 @@ def find_floors(panel: Panel, which: Windows, targets: int, lookback: int) -> Ar
             for target in range(targets):
                 past[place, target, longest - (rows.stop - rows.start) :] = panel.original_column(rows, series, target)
         cells = torch.from_numpy(past)
-        floors[part.start : part.stop] = find_floor(cells.nan_to_num(), ~cells.isnan()).numpy()
-    return np.maximum(floors, find_count_floors(panel, which, targets))
+        ends[:, part.start : part.stop] = torch.stack(find_limits(cells.nan_to_num(), ~cells.isnan())).numpy()
+    ends[0] = np.maximum(ends[0], find_count_floors(panel, which, targets))
+    return ends
 
 
-def floor_backtest(backtest: Backtest, panel: Panel, lookback: int) -> Backtest:
-    """The backtest with points and intervals cut at the floors of the rows before each cutoff."""
-    floors = []
+def limit_backtest(backtest: Backtest, panel: Panel, lookback: int) -> Backtest:
+    """The backtest with points and intervals cut off at the limits of the rows before each cutoff."""
+    ends = []
     for cutoffs in backtest.cutoffs[:, :: panel.targets]:
         starts = [
             a + int(np.searchsorted(panel.stamps[a:b], cutoff, side="right"))
             for (a, b), cutoff in zip(map(panel.span, range(panel.series)), cutoffs, strict=True)
         ]
         which = Windows(np.array(starts, dtype=np.int64), np.arange(panel.series))
-        floors.append(find_floors(panel, which, panel.targets, lookback).ravel())
-    lowest = np.stack(floors)[..., None]
-    return replace(backtest, mean=np.maximum(backtest.mean, lowest), intervals=cut_below(backtest.intervals, lowest))
+        ends.append(find_ends(panel, which, panel.targets, lookback).reshape(2, -1))
+    floors, ceilings = np.stack(ends, 1)[..., None]
+    cut = cut_bounds(backtest.intervals, floors, ceilings)
+    return replace(backtest, mean=np.clip(backtest.mean, floors, ceilings), intervals=cut)

@@ -16,7 +16,7 @@ from rearview.data.panel import Panel
 from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
 from rearview.estimators.auto.deadline import MANY
-from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, floor_backtest, trim_levels
+from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, limit_backtest, trim_levels
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
 from rearview.estimators.auto.schedule import START, Options, check_rows, choose_windows
 from rearview.estimators.auto.usage import list_used_inputs
@@ -33,7 +33,7 @@ from rearview.estimators.forecast.backtest import (
 )
 from rearview.estimators.forecast.predictor import Array, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
-from rearview.estimators.forecast.stretch import cut_below, measure_stretch, stretch_backtest
+from rearview.estimators.forecast.stretch import cut_bounds, measure_stretch, stretch_backtest
 from rearview.estimators.forecast.zero_shot import NEAR
 from rearview.pretrained import weights as shipped
 from rearview.tasks import metrics, statistical_models
@@ -345,8 +345,8 @@ class Contest:
             raw = combine_backtests([tests[n] for n in used], losses[used], prior[used])
             stretch = measure_stretch(raw, self.levels)
             lookback = max(one.lookback for one in finals)
-            combined = floor_backtest(stretch_backtest(raw, spec.levels), self.sample, lookback)
-            bounds = cut_below(combined.intervals, 0.0) if spec.nonnegative else combined.intervals
+            combined = limit_backtest(stretch_backtest(raw, spec.levels), self.sample, lookback)
+            bounds = cut_bounds(combined.intervals, 0.0) if spec.nonnegative else combined.intervals
             combined = replace(combined, intervals=bounds, notes=())
         common = weights[:, used].mean(axis=0)
         common = common / common.sum()

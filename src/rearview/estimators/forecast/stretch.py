@@ -19,7 +19,7 @@ FADING = 0.6
 """When intervals are corrected, a window counts for so much of the next one: what comes is most like what came last."""
 LEAST_STRETCH, MOST_STRETCH = 0.5, 3.0
 FEW_COUNTS = 32
-"""Rows below which a series of counts need not come down to 0 for that to be its floor."""
+"""Rows below which a series of whole numbers need not come down to 0 for that to be its floor."""
 EXACT = 0.01
 """What the rounding of values in float32 may leave of a whole number for it to be known as one."""
 
@@ -94,27 +94,31 @@ def stretch_backtest(backtest: Backtest, levels: Sequence[float]) -> Backtest:
 
 
 def find_count_floors(panel: Panel, which: Windows, targets: int) -> Array:
-    """[window, target]: 0 where the few rows before a window are counts, or amounts of which some are nothing at all.
+    """[window, target]: 0 where the rows before a window are counts or amounts; -inf elsewhere.
 
-    Counts are whole numbers; no value is below 0, and of amounts two or more are 0. -inf elsewhere: longer pasts show
-    by themselves what they do not fall below.
+    No value of theirs is below 0 and two or more are nothing at all, or they are few and whole numbers: many show by
+    themselves whether they fall to 0.
     """
     floors = np.full((len(which), targets), -np.inf)
     begins = panel.offsets[which.series]
-    for window in np.flatnonzero(which.starts - begins < FEW_COUNTS).tolist():
-        rows, series = slice(int(begins[window]), int(which.starts[window])), int(which.series[window])
+    for window, (begin, start) in enumerate(zip(begins.tolist(), which.starts.tolist(), strict=True)):
+        rows, series = slice(begin, start), int(which.series[window])
         for target in range(targets):
             past = panel.original_column(rows, series, target)
             past = past[np.isfinite(past)]
-            whole = np.rint(past)
-            rounding = float(np.finfo(np.float32).eps) * float(whole.max(initial=0.0))
-            exact = np.abs(past - whole) <= rounding
-            if rounding < EXACT and past.min(initial=0.0) >= -rounding and len(past):
-                counts = exact.all() or (exact & (whole == 0)).sum() > 1
-                floors[window, target] = 0.0 if counts else -np.inf
+            rounding = float(np.finfo(np.float32).eps) * float(past.max(initial=0.0))
+            if not len(past) or past.min() < -rounding:
+                continue
+            few_counts = (
+                start - begin < FEW_COUNTS and rounding < EXACT and (np.abs(past - np.rint(past)) <= rounding).all()
+            )
+            if few_counts or (past <= rounding).sum() > 1:
+                floors[window, target] = 0.0
     return floors
 
 
-def cut_below(bounds: Bounds, floors: Array | float) -> Bounds:
-    """Intervals without what lies below a floor."""
-    return {level: (np.maximum(low, floors), np.maximum(high, floors)) for level, (low, high) in bounds.items()}
+def cut_bounds(bounds: Bounds, lowest: Array | float, highest: Array | float = np.inf) -> Bounds:
+    """Intervals without what lies below a floor or above a ceiling."""
+    return {
+        level: (np.clip(low, lowest, highest), np.clip(high, lowest, highest)) for level, (low, high) in bounds.items()
+    }

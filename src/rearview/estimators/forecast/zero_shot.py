@@ -2,7 +2,7 @@
 
 Every variable is read alone, or with the others of its series where the attention mixes channels, masked where
 values are missing, at the grain that suits its length. Intervals are the network's own quantiles, stretched by
-what backtest windows show where there are rows for some, but never below a floor that the series rests on. `tune`
+what backtest windows show where there are rows for some, but never beyond a limit that the series rests on. `tune`
 trains the network further on the data, and keeps it only where a backtest is the better for it.
 """
 
@@ -31,7 +31,7 @@ from rearview.estimators.forecast.prediction import Fitted, warn_of_far_values
 from rearview.estimators.forecast.predictor import Array, Forecasts
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.stretch import (
-    cut_below,
+    cut_bounds,
     find_count_floors,
     measure_stretch,
     read_factor,
@@ -40,7 +40,7 @@ from rearview.estimators.forecast.stretch import (
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
 from rearview.estimators.options import Attention
 from rearview.models.contract import Shape
-from rearview.models.patch_hosts.glance import Network, Settings, find_floor
+from rearview.models.patch_hosts.glance import Network, Settings, find_limits
 from rearview.pretrained import weights
 from rearview.tasks import plan as planning
 from rearview.tasks.objectives import Forecast
@@ -122,7 +122,7 @@ class ZeroShot(Fitted):
         network = self.network
         assert isinstance(network, Network)
         cells = np.full((len(which), self.targets, self.spec.horizon, len(network.settings.quantiles)), np.nan)
-        floors = np.full((len(which), self.targets), -np.inf)
+        limits = np.broadcast_to(np.array([-np.inf, np.inf])[:, None, None], (2, len(which), self.targets)).copy()
         cases = list(self._cases(panel, which))
         far = 0
         for part in _batches(network, cases, self.spec.horizon):
@@ -131,20 +131,21 @@ class ZeroShot(Fitted):
             with torch.inference_mode():
                 on_device = torch.from_numpy(past).to(self.device), torch.from_numpy(observed).to(self.device)
                 quantiles = network.forecast(*on_device, self.spec.horizon).cpu().numpy()
-                lowest = find_floor(*on_device).cpu().numpy()
-            for case, values, floor in zip(part, quantiles, lowest, strict=True):
+                of_cases = torch.stack(find_limits(*on_device), 1).cpu().numpy()
+            for case, values, both in zip(part, quantiles, of_cases, strict=True):
                 centre = panel.centre[case.series, case.columns]
                 cells[case.window, case.columns] = values + centre[:, None, None]
-                floors[case.window, case.columns] = floor + centre
+                limits[:, case.window, case.columns] = both + centre
         cells = undo_transform(cells, self.spec)
-        floors = np.maximum(undo_transform(floors, self.spec), counts)[..., None]
+        floors, ceilings = undo_transform(limits, self.spec)[..., None]
+        floors = np.maximum(floors, counts[..., None])
         unobserved = panel.first[which.series, : self.targets] >= which.starts[:, None]
         cells[unobserved] = np.nan
         known_levels = network.settings.quantiles
         point = cells[..., network.median]
         own = {level: _bounds(cells, known_levels, level) for level in levels}
         reaching = stretch_bounds(point, own, {level: read_factor(self.stretch, level) for level in levels})
-        point, bounds = np.maximum(point, floors), cut_below(reaching, floors)
+        point, bounds = np.clip(point, floors, ceilings), cut_bounds(reaching, floors, ceilings)
         findings = (
             *_find_limits(cases, self.lookback, far, panel),
             *warn_of_far_values(self, panel, which, self.scaler(panel)),

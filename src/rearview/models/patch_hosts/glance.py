@@ -11,7 +11,8 @@ step; the time before a series began has no tokens, or masked ones. With several
 the finest whose context holds all that was observed, so that short series are not read too coarsely; where the horizon
 asks for a coarser one, its first steps are those of the finer. So are those of a long series whose steps are too small
 to be seen beside all that it went through: its newest part is read at the finest grain. Where a series rests on its
-lowest value time and again (zeros of demand, nights of solar power), no quantile lies below it. Horizons beyond one
+lowest value time and again (zeros of demand, nights of solar power), no quantile lies below it, and where it does so
+on its highest (100 % of a share, what a machine can do at most), none above. Horizons beyond one
 pass are rolled out along paths through the quantiles that are as rough as the past (`_paths`): each is read as if it
 were observed, and the quantiles that follow from all of them are pooled. So intervals go on widening, as a random walk
 does or not at all.
@@ -22,7 +23,7 @@ The attention is one setting, as everywhere. Channels stay apart unless it mixes
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -45,9 +46,9 @@ FARTHEST = 10.0
 SMOOTH = 0.02
 """Mean step, as a share of the deviation of all that is read, below which the newest part is read by itself."""
 RESTS = 3
-"""Times that a series must have come down to its lowest value for that to be a floor."""
+"""Times that a series must have come to its lowest or highest value for that to be a limit."""
 RESTING = 0.05
-"""Of the values of a past, those that must lie on its floor."""
+"""Of the values of a past, those that must lie on a limit."""
 ROUNDING = 1e-14
 """Of a level, what may be left of it after it is subtracted: some 50 roundings in float64."""
 
@@ -88,6 +89,13 @@ class Settings:
         ordered = list(self.quantiles) == sorted(set(self.quantiles))
         if not ordered or 0.5 not in self.quantiles or not all(0 < q < 1 for q in self.quantiles):
             raise SettingsError(f"quantiles is {self.quantiles}; give rising numbers between 0 and 1, 0.5 among them.")
+
+
+class Limits(NamedTuple):
+    """Values that series can't pass, [batch, channel]; infinite where none is known."""
+
+    floor: Tensor
+    ceiling: Tensor
 
 
 class Grain(nn.Module):
@@ -163,20 +171,20 @@ class Network(Model):
         grain = self.choose_grain(past.shape[-1], horizon)
         reach, room = grain.reach, grain.room
         newest, seen = past[..., -room:], None if observed is None else observed[..., -room:]
-        floor = past.new_tensor(-torch.inf) if self.training else find_floor(newest, seen)[..., None, None]
+        limits = None if self.training else find_limits(newest, seen)
         parts = [self.look(past, observed, min(horizon, reach), grain).sort(-1).values]
         finer = self.find_finer(past.shape[-1], horizon)
         if finer is not None:
             parts[0] = fade(self.look(past, observed, finer.reach, finer).sort(-1).values, parts[0])
         elif not self.training:
             parts[0] = self.refine(parts[0], newest, seen)
-        parts[0] = torch.maximum(parts[0], floor)
+        parts[0] = keep_within(parts[0], limits)
         if horizon > reach:
-            parts += self.roll_out(newest, seen, parts[0], horizon - reach, grain, floor)
+            parts += self.roll_out(newest, seen, parts[0], horizon - reach, grain, limits)
         return torch.cat(parts, 2)
 
     def roll_out(
-        self, past: Tensor, observed: Tensor | None, first: Tensor, steps: int, grain: Grain, floor: Tensor
+        self, past: Tensor, observed: Tensor | None, first: Tensor, steps: int, grain: Grain, limits: Limits | None
     ) -> Iterator[Tensor]:
         """Quantiles of the steps beyond those of a first pass, pass by pass."""
         levels = self.settings.quantiles
@@ -192,7 +200,7 @@ class Network(Model):
             if seen is not None:
                 seen = functional.pad(seen, (0, grain.reach), value=True)[..., -grain.room :]
             passes = (self.look(line, seen, min(steps - done, grain.reach), grain) for line in lines)
-            ahead = [torch.maximum(quantiles.sort(-1).values, floor) for quantiles in passes]
+            ahead = [keep_within(quantiles.sort(-1).values, limits) for quantiles in passes]
             yield _paths.pool_quantiles(torch.stack(ahead, -2), levels)
 
     @property
@@ -330,14 +338,34 @@ def find_smooth(past: Tensor, observed: Tensor | None, newest: int) -> Bool[Tens
     return (moves.sum(-1) < SMOOTH * deviation * total) & (2 * (moves > 0).sum(-1) > total)
 
 
-def find_floor(past: Tensor, observed: Tensor | None) -> Float[Tensor, "batch channel"]:
-    """The lowest value of series that come down to it time and again and stay for a while; -inf for all others."""
+def find_limits(past: Tensor, observed: Tensor | None) -> Limits:
+    """The lowest and the highest value of series that come to it time and again and stay for a while.
+
+    What rises reaches one highest value after another: a ceiling was there in the first half of the past, too.
+    """
     there = torch.ones_like(past, dtype=torch.bool) if observed is None else observed
     lowest = torch.where(there, past, torch.inf).amin(-1)
-    resting = there & (past == lowest[..., None])
+    highest = torch.where(there, past, -torch.inf).amax(-1)
+    half = 2 * there.cumsum(-1) <= there.sum(-1, keepdim=True)
+    early = (there & half & (past == highest[..., None])).any(-1)
+    return Limits(
+        torch.where(find_rests(past, there, lowest), lowest, -torch.inf),
+        torch.where(find_rests(past, there, highest) & early, highest, torch.inf),
+    )
+
+
+def find_rests(past: Tensor, there: Tensor, extreme: Tensor) -> Bool[Tensor, "batch channel"]:
+    """Whether the observed values come to one of them often enough, and are often enough it, for that to be a limit."""
+    resting = there & (past == extreme[..., None])
     arrivals = (resting[..., 1:] & (there & ~resting)[..., :-1]).sum(-1)
-    often = (arrivals >= RESTS) & (resting.sum(-1) >= RESTING * there.sum(-1))
-    return torch.where(often, lowest, -torch.inf)
+    return (arrivals >= RESTS) & (resting.sum(-1) >= RESTING * there.sum(-1))
+
+
+def keep_within(quantiles: Tensor, limits: Limits | None) -> Tensor:
+    """Quantiles [batch, channel, step, quantile] cut off at the limits of their series."""
+    if limits is None:
+        return quantiles
+    return quantiles.clamp(limits.floor[..., None, None], limits.ceiling[..., None, None])
 
 
 def fade(
