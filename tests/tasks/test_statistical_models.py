@@ -51,6 +51,21 @@ def test_a_fit_that_breaks_is_naive_and_counted(monkeypatch: pytest.MonkeyPatch)
     assert made[0].ravel().tolist() == monthly()[-12:-9].tolist()
 
 
+@pytest.mark.parametrize("name", ["ets", "mstl"])
+def test_one_giant_value_does_not_make_intervals_explode(name: Name) -> None:
+    past = np.random.default_rng(2).poisson(20, 25).astype(float)
+    past[13] = 5000
+    [made], failed = fit_and_forecast(name, [past], 11, (), LEVELS)
+    assert failed == 0
+    assert np.abs(made).max() < 50 * np.ptp(past)
+
+
+@pytest.mark.parametrize(("last", "far"), [(409.9, False), (-390.1, True), (np.nan, True)])
+def test_a_forecast_reaches_too_far_beyond_what_slopes_that_wander_can_do(last: float, far: bool) -> None:
+    steps = np.array([[10.0, 9.0], [10.0, last], [10.0, 10.0], [10.0, 10.0]])
+    assert statistical_models.reaches_too_far(steps, np.array([5.0, 7.0, 10.0])) is far
+
+
 @pytest.mark.parametrize("past", [np.zeros(30), np.array([5.0]), np.array([1.0, 2.0]), 1e12 + np.arange(20.0)])
 def test_constant_short_and_large_series_have_a_forecast(past: np.ndarray) -> None:
     for name in NAMES:

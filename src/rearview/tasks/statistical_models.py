@@ -34,6 +34,8 @@ SHARING = 20.0
 LONGEST_ETS_SEASON = 24
 """Of longer seasons ETS would need as many states; it forecasts without one."""
 
+FARTHEST = 10.0
+"""Ranges of the past that a forecast may lie off after one step; a slope that wanders takes it n^1.5 as far in n."""
 SECONDS = {"seasonal_naive": 0.0, "theta": 8e-5, "mstl": 1e-4, "ets": 7e-5}
 """Of a processor of 2024 for each row; a seasonal ETS, with its many forms, takes ten times as long."""
 
@@ -88,20 +90,33 @@ def _fit(model: Name, past: Array, horizon: int, seasons: tuple[int, ...], level
     if np.ptp(past) == 0 or len(past) < 4:
         return _naive(past, horizon, (), levels)
     season = seasons[0] if seasons else 1
-    makers: dict[str, Callable[[], object]] = {
-        "theta": lambda: models.AutoTheta(season_length=season),
-        "ets": lambda: models.AutoETS(season_length=season if season <= LONGEST_ETS_SEASON else 1),
-        "mstl": lambda: models.MSTL(season_length=list(seasons)),
+    ets_season = season if season <= LONGEST_ETS_SEASON else 1
+    makers: dict[str, Callable[[str], object]] = {
+        "theta": lambda errors: models.AutoTheta(season_length=season),
+        "ets": lambda errors: models.AutoETS(season_length=ets_season, model=f"{errors}ZZ"),
+        "mstl": lambda errors: models.MSTL(list(seasons), trend_forecaster=models.AutoETS(model=f"{errors}ZN")),
     }
     if model == "mstl" and not seasons:
         model = "ets"
+    whole = cast(list[int], [int(level) if level == int(level) else level for level in levels])
+
+    def forecast(errors: str) -> Array:
+        made = cast("models.AutoETS", makers[model](errors))
+        parts: dict[str, NDArray[np.float64]] = made.forecast(y=past, h=horizon, level=whole or None)
+        sides = [parts[f"{side}-{level}"] for level in whole for side in ("lo", "hi")]
+        return np.stack([parts["mean"], *sides], axis=-1).astype(np.float64)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        whole = cast(list[int], [int(level) if level == int(level) else level for level in levels])
-        made = cast("models.AutoETS", makers[model]())
-        forecast: dict[str, NDArray[np.float64]] = made.forecast(y=past, h=horizon, level=whole or None)
-    sides = [forecast[f"{side}-{level}"] for level in whole for side in ("lo", "hi")]
-    return np.stack([forecast["mean"], *sides], axis=-1).astype(np.float64)
+        steps = forecast("Z")
+        # Errors in proportion to the level multiply: one value of a hundred times the others makes 1e20 of an interval.
+        return forecast("A") if reaches_too_far(steps, past) else steps
+
+
+def reaches_too_far(steps: Array, past: Array) -> bool:
+    """Whether steps ahead lie farther off than walks whose steps, and whose slopes, are as large as the whole range."""
+    farthest = FARTHEST * np.ptp(past) * len(steps) ** 1.5
+    return not bool((np.abs(steps - past[-1]) <= farthest).all())
 
 
 def _share(
