@@ -78,6 +78,19 @@ def test_a_lift_in_percent_is_a_factor_and_one_in_units_adds() -> None:
     assert effects.coefficients[0, 0, 0] == pytest.approx(60, abs=3)
 
 
+def test_rows_before_a_launch_tell_no_effect_and_show_none() -> None:
+    frame, idle = promoted(), 211
+    frame.loc[: idle - 1, "sales"] = 0.0
+    panel, since = load(frame, known="promo"), load(frame[idle:], known="promo")
+    effects, wanted = (Effects.fit(one, (7,)) for one in (panel, since))
+    assert effects.factor.tolist() == [[True]]
+    np.testing.assert_allclose(effects.coefficients, wanted.coefficients, rtol=1e-4)
+    cleared = effects.remove(panel).original(slice(0, 300), 0)[:, 0]
+    np.testing.assert_allclose(cleared[:idle], 0, atol=1e-4)
+    assert (cleared[:idle] == cleared[0]).all()  # so that the launch is seen
+    np.testing.assert_allclose(cleared[idle:], wanted.remove(since).original(slice(0, 89), 0)[:, 0], rtol=1e-4)
+
+
 def test_a_season_is_found_behind_promotions() -> None:
     panel = load(promoted(), known="promo")
     assert panel_seasons(panel, None) == (7,)

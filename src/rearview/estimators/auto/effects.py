@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from rearview.data.holidays import NAMED, is_holiday
 from rearview.data.infer.categories import IS
+from rearview.data.launch import count_idle, find_begins
 from rearview.data.panel import Finding, Panel
 from rearview.data.statics import Statics, StaticScale
 from rearview.data.step import MICROSECONDS
-from rearview.data.windows import Windows
+from rearview.data.windows import Windows, final_windows
 from rearview.estimators.base import Forwarded
 from rearview.estimators.forecast.predictor import Array, Forecasts, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
@@ -73,7 +74,8 @@ class Effects:
             low[s], high[s] = inputs.min(axis=0) - reach, inputs.max(axis=0) + reach
             for target in range(panel.targets):
                 there = np.isfinite(cells[:, target])
-                y, x = cells[there, target], inputs[there]
+                idle = count_idle(cells[there, target])  # before a launch no input has an effect
+                y, x = cells[there, target][idle:], inputs[there][idle:]
                 scales = [False, True] if len(y) and (y > 0).all() else [False]
                 fits = [design.regress(y, x, log=is_log) for is_log in scales]
                 place = min(range(len(fits)), key=lambda one: fits[one].left)
@@ -119,11 +121,13 @@ class Effects:
     def remove(self, panel: Panel) -> Panel:
         """The panel without its known inputs, its targets cleared of their effects."""
         values, centre = panel.values[:, : panel.targets].copy(), panel.centre[:, : panel.targets].copy()
+        begins = find_begins(panel, final_windows(panel), panel.targets)
         for s, (a, b) in enumerate(panel.bounds()):
             inputs = (panel.values[a:b, -panel.known :] + panel.centre[s, -panel.known :]).astype(np.float64)
             effects, factor = self.at(np.array([s]), panel, inputs.T[None])
             cells = values[a:b].astype(np.float64) + centre[s]
             cleared = np.where(factor[0].T, cells * np.exp(-effects[0].T), cells - effects[0].T)
+            cleared = np.where(np.arange(a, b)[:, None] < begins[s], cells, cleared)
             centre[s] = cleared.mean(0)
             values[a:b] = cleared - centre[s]
         for target in range(panel.targets):  # before the first observed cell the centre stands, as in every panel
