@@ -12,7 +12,8 @@ the finest whose context holds all that was observed, so that short series are n
 asks for a coarser one, its first steps are those of the finer. So are those of a long series whose steps are too small
 to be seen beside all that it went through: its newest part is read at the finest grain. Where a series rests on its
 lowest value time and again (zeros of demand, nights of solar power), no quantile lies below it, and where it does so
-on its highest (100 % of a share, what a machine can do at most), none above. Horizons beyond one
+on its highest (100 % of a share, what a machine can do at most), none above. Series that only ever rise, such as meter
+readings, are read as what they add at each step (`_counters`). Horizons beyond one
 pass are rolled out along paths through the quantiles that are as rough as the past (`_paths`): each is read as if it
 were observed, and the quantiles that follow from all of them are pooled. So intervals go on widening, as a random walk
 does or not at all.
@@ -38,6 +39,7 @@ from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_groups
 from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real, Shape, Steps, Token
 from rearview.models.patch_hosts import _paths
+from rearview.models.patch_hosts._counters import add_up, find_additions, find_counters
 from rearview.models.patch_hosts._lags import find_lags, look_back
 
 QUANTILES = (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)
@@ -168,6 +170,32 @@ class Network(Model):
         self, past: Past, observed: Bool[Tensor, "batch channel time"] | None, horizon: int
     ) -> Float[Tensor, "batch channel {horizon} quantile"]:
         """Quantiles of the steps ahead in the units of the series, never crossing."""
+        read, there, counters = self.take_additions(past, observed)
+        quantiles = self.forecast_values(read, there, horizon)
+        if counters is None:
+            return quantiles
+        newest = past if observed is None else torch.where(observed, past, -torch.inf)
+        readings = newest.amax(-1)[..., None, None] + add_up(quantiles, self.settings.quantiles)
+        return torch.where(counters[..., None, None], readings, quantiles)
+
+    def take_additions(self, past: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The past with what counters add in their place, what of it is observed, and which are counters; None: no one.
+
+        Training reads all values as they are.
+        """
+        past, observed = past[..., -self.room :], None if observed is None else observed[..., -self.room :]
+        counters = None if self.training else find_counters(past, observed)
+        if counters is None or not counters.any():
+            return past, observed, None
+        additions, known = find_additions(past, observed)
+        there = torch.ones_like(known) if observed is None else observed
+        which = counters[..., None]
+        return torch.where(which, additions, past), torch.where(which, known, there), counters
+
+    def forecast_values(
+        self, past: Past, observed: Bool[Tensor, "batch channel time"] | None, horizon: int
+    ) -> Float[Tensor, "batch channel {horizon} quantile"]:
+        """The same of values as they stand, whether they only rise or not."""
         grain = self.choose_grain(past.shape[-1], horizon)
         reach, room = grain.reach, grain.room
         newest, seen = past[..., -room:], None if observed is None else observed[..., -room:]
@@ -287,6 +315,7 @@ class Network(Model):
     ) -> list[Weights]:
         grain = self.choose_grain(past.shape[-1], self.horizon)
         observed = None if mask is None else mask[:, None].expand(past.shape)
+        past, observed, _ = self.take_additions(past, observed)
         past, seen = fit_context(past, observed, grain)
         begun = None if observed is None else find_begun(seen, grain)
         z, _, _ = standardise(past, seen)
@@ -341,15 +370,17 @@ def find_smooth(past: Tensor, observed: Tensor | None, newest: int) -> Bool[Tens
 def find_limits(past: Tensor, observed: Tensor | None) -> Limits:
     """The lowest and the highest value of series that come to it time and again and stay for a while.
 
-    What rises reaches one highest value after another: a ceiling was there in the first half of the past, too.
+    What rises reaches one highest value after another: a ceiling was there in the first half of the past, too. What
+    only ever rises does not fall below its newest value.
     """
     there = torch.ones_like(past, dtype=torch.bool) if observed is None else observed
     lowest = torch.where(there, past, torch.inf).amin(-1)
     highest = torch.where(there, past, -torch.inf).amax(-1)
     half = 2 * there.cumsum(-1) <= there.sum(-1, keepdim=True)
     early = (there & half & (past == highest[..., None])).any(-1)
+    floor = torch.where(find_rests(past, there, lowest), lowest, -torch.inf)
     return Limits(
-        torch.where(find_rests(past, there, lowest), lowest, -torch.inf),
+        torch.where(find_counters(past, observed), highest, floor),
         torch.where(find_rests(past, there, highest) & early, highest, torch.inf),
     )
 
