@@ -198,6 +198,9 @@ def test_a_ceiling_is_a_highest_value_that_a_series_has_come_to_from_early_on() 
     assert [one.floor.item() for one in found] == [-torch.inf] * 4
     late_gap = torch.cat([torch.zeros(1, 1, 17), torch.ones(1, 1, 16)], -1).bool()  # half of what was observed
     assert find_limits(late[None, None], late_gap).ceiling.item() == 2.0
+    counts = torch.tensor([0.0, 2, 1, 1, 0, 2, 1, 1, 0, 1, 2, 1])  # 2 half as often as 1: 3 may be half as often as 2
+    assert find_limits(counts[None, None], None).ceiling.item() == torch.inf
+    assert find_limits(torch.cat([counts, counts])[None, None], None).ceiling.item() == 2.0
     both = find_limits(torch.tensor([0.0, 1, 0, 1, 1, 0, 1, 0, 0, 1])[None, None], None)
     assert (both.floor.item(), both.ceiling.item()) == (0.0, 1.0)
 

@@ -51,6 +51,8 @@ RESTS = 3
 """Times that a series must have come to its lowest or highest value for that to be a limit."""
 RESTING = 0.05
 """Of the values of a past, those that must lie on a limit."""
+MISSED = 3.0
+"""Values above the highest that would be expected if each one were as much rarer than the next as the highest is."""
 ROUNDING = 1e-14
 """Of a level, what may be left of it after it is subtracted: some 50 roundings in float64."""
 
@@ -370,18 +372,22 @@ def find_smooth(past: Tensor, observed: Tensor | None, newest: int) -> Bool[Tens
 def find_limits(past: Tensor, observed: Tensor | None) -> Limits:
     """The lowest and the highest value of series that come to it time and again and stay for a while.
 
-    What rises reaches one highest value after another: a ceiling was there in the first half of the past, too. What
-    only ever rises does not fall below its newest value.
+    What rises reaches one highest value after another: a ceiling was there in the first half of the past, too. And
+    counts become rarer towards their highest: at a ceiling so many lie that more would, had they gone on like that.
+    What only ever rises does not fall below its newest value.
     """
     there = torch.ones_like(past, dtype=torch.bool) if observed is None else observed
     lowest = torch.where(there, past, torch.inf).amin(-1)
     highest = torch.where(there, past, -torch.inf).amax(-1)
     half = 2 * there.cumsum(-1) <= there.sum(-1, keepdim=True)
-    early = (there & half & (past == highest[..., None])).any(-1)
+    at_top = there & (past == highest[..., None])
+    second = torch.where(there & ~at_top, past, -torch.inf).amax(-1)
+    top, below = at_top.sum(-1), (there & (past == second[..., None])).sum(-1).clamp(min=1)
+    stopped = (at_top & half).any(-1) & (top * (top / below).clamp(max=1) >= MISSED)
     floor = torch.where(find_rests(past, there, lowest), lowest, -torch.inf)
     return Limits(
         torch.where(find_counters(past, observed), highest, floor),
-        torch.where(find_rests(past, there, highest) & early, highest, torch.inf),
+        torch.where(find_rests(past, there, highest) & stopped, highest, torch.inf),
     )
 
 
