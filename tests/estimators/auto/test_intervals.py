@@ -146,6 +146,7 @@ def test_few_whole_numbers_or_two_zeros_tell_counts_and_amounts() -> None:
     assert floors(0, 1.25, 2, 0.5, 4) == [-np.inf]
     assert floors(1e9, 2e9 + 0.4, 5, 300, 900) == [-np.inf]
     assert floors(1e9, 2e9 + 0.4, 0, 0, 900) == [0.0]
+    assert floors(*np.sin(np.arange(40)), 1e9) == [-np.inf]
     assert floors(*np.arange(0.5, 40), 0) == [-np.inf]
     assert floors(0, *np.arange(0.5, 40), 0) == [0.0]  # as before a launch
     assert floors(0, *np.arange(0.5, 40), 0, -1) == [-np.inf]

@@ -112,7 +112,10 @@ def find_count_floors(panel: Panel, which: Windows, targets: int) -> Array:
             few_counts = (
                 start - begin < FEW_COUNTS and rounding < EXACT and (np.abs(past - np.rint(past)) <= rounding).all()
             )
-            if few_counts or (past <= rounding).sum() > 1:
+            # Beside a value out of all proportion, others are nothing but rounding: what is 0 can't be told.
+            amounts = past[past > past.min()]
+            nothing = (past <= rounding).sum() > 1 and len(amounts) and rounding < EXACT * np.median(amounts)
+            if few_counts or nothing:
                 floors[window, target] = 0.0
     return floors
 
