@@ -6,6 +6,7 @@ import pytest
 from samples import numbers
 
 import rearview as rv
+from rearview.core.errors import RearviewError
 from rearview.data.launch import count_idle, find_begins
 from rearview.data.panel_reader import load
 from rearview.data.windows import Windows, final_windows
@@ -65,6 +66,16 @@ def test_zeros_before_a_launch_change_no_forecast(model: str) -> None:
     options = {"model": model, "horizon": 5, "season": 7}
     whole, since = (rv.Forecaster(**options).fit(frame(one)) for one in (values, values[101:]))
     np.testing.assert_allclose(numbers(whole.predict(level=[])), numbers(since.predict(level=[])), rtol=1e-5, atol=1e-4)
+
+
+def test_a_linear_forecast_is_fitted_to_the_rows_since_a_launch() -> None:
+    whole, since = (
+        rv.Forecaster(model="ridge", horizon=5, season=7).fit(frame(one)).predict(level=[])
+        for one in (launched(211, 97), launched(211, 97)[211:])
+    )
+    np.testing.assert_allclose(numbers(whole), numbers(since), rtol=1e-5, atol=1e-4)
+    with pytest.raises(RearviewError, match="9 rows are too few"):
+        rv.Forecaster(model="ridge", horizon=5).fit(frame(launched(211, 9)))
 
 
 def test_a_note_says_that_rows_before_a_launch_are_not_read() -> None:

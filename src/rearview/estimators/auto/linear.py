@@ -53,16 +53,16 @@ class Linear(FittedModel):
 def fit(panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...]) -> Linear:
     """Fit to the targets of a panel; one that is too short is refused."""
     moved = transform_panel(panel, spec)
-    longest, horizon = int(panel.lengths.max()), spec.horizon
-    fitting = [season for season in seasons if 6 * season <= longest]
-    wanted = spec.lookback or max(2 * max(fitting, default=1), 2 * horizon, 8)
-    lookback = max(4, min(wanted, LONGEST_LOOKBACK, (longest - 2 * horizon) // 2))
     series = [
         since_launch(moved.values[max(a, int(moved.first[s, target])) : b, target].astype(np.float64))
         + moved.centre[s, target]
         for s, (a, b) in enumerate(moved.bounds())
         for target in range(moved.targets)
     ]
+    longest, horizon = max(map(len, series)), spec.horizon
+    fitting = [season for season in seasons if 6 * season <= longest]
+    wanted = spec.lookback or max(2 * max(fitting, default=1), 2 * horizon, 8)
+    lookback = max(4, min(wanted, LONGEST_LOOKBACK, (longest - 2 * horizon) // 2))
     period = next(iter(seasons), 1)
     statics, about = StaticScale.of(panel.statics), None
     if statics is not None:
