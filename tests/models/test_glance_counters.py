@@ -55,13 +55,30 @@ def test_one_addition_is_as_it_is_forecast() -> None:
     torch.testing.assert_close(add_up(quantiles, QUANTILES), quantiles)
 
 
-def test_normal_additions_add_up_to_normal_sums() -> None:
+def test_additions_of_equal_width_add_up_by_what_they_have_in_common() -> None:
     """n steps of mean 20 and deviation s: mean 20 n, and a variance of s^2 (n + c (n^2 - n))."""
     steps = torch.arange(1, 12, dtype=torch.float64)[:, None]
     for common in (0.0, COMMON, 1.0):
         made = add_up((20 + 3 * NORMAL.icdf(LEVELS)).expand(11, -1), QUANTILES, common)
         spread = 3 * (steps + common * (steps**2 - steps)).sqrt()
         torch.testing.assert_close(made, 20 * steps + spread * NORMAL.icdf(LEVELS))
+
+
+def test_additions_that_walk_add_up_as_integrated_walks_do() -> None:
+    """Of a walk whose steps have variance 9, cov(i, j) = 9 min(i, j): sums have 9 n (n + 1) (2n + 1) / 6."""
+    steps = torch.arange(1, 14, dtype=torch.float64)[:, None]
+    made = add_up(500 + 3 * steps.sqrt() * NORMAL.icdf(LEVELS), QUANTILES, 0.0)
+    spread = 3 * (steps * (steps + 1) * (2 * steps + 1) / 6).sqrt()
+    torch.testing.assert_close(made, 500 * steps + spread * NORMAL.icdf(LEVELS))
+
+
+def test_widths_that_come_and_go_do_not_last() -> None:
+    deviations = torch.tensor([0.0, 2, 5, 3]).double().repeat(4)[:, None]
+    made = add_up(500 + deviations * NORMAL.icdf(LEVELS), QUANTILES, 0.0)
+    steps = torch.arange(1, 17, dtype=torch.float64)[:, None]
+    # After the last night widths only grow, as errors that last do.
+    wanted = 500 * steps + deviations.square().cumsum(0).sqrt() * NORMAL.icdf(LEVELS)
+    torch.testing.assert_close(made[:14], wanted[:14])
 
 
 def test_skewed_additions_add_up_as_a_simulation_has_it() -> None:

@@ -148,7 +148,9 @@ def test_few_whole_numbers_or_two_zeros_tell_counts_and_amounts() -> None:
     assert floors(1e9, 2e9 + 0.4, 0, 0, 900) == [0.0]
     assert floors(*np.sin(np.arange(40)), 1e9) == [-np.inf]
     assert floors(*np.arange(0.5, 40), 0) == [-np.inf]
-    assert floors(0, *np.arange(0.5, 40), 0) == [0.0]  # as before a launch
+    assert floors(0, *np.arange(0.5, 40), 0) == [-np.inf]  # a rate that was 0 twice may turn
+    assert floors(0, 0, *np.arange(0.5, 40), 0) == [0.0]  # as before a launch
+    assert floors(0, *range(1, 40), 0) == [0.0]
     assert floors(0, *np.arange(0.5, 40), 0, -1) == [-np.inf]
     assert floors(70_001, 3, 5, 60_007, 9) == [0.0]
     assert floors(3, np.nan, 2, 5, 1) == [0.0]

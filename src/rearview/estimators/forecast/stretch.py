@@ -11,6 +11,7 @@ from rearview.data.panel import Panel
 from rearview.data.windows import Windows
 from rearview.estimators.forecast.backtest import Backtest
 from rearview.estimators.forecast.predictor import Array, Bounds
+from rearview.models.patch_hosts.glance import RESTING
 
 TRUSTED = 10
 """Windows that must be outnumbered for the backtest to count for more than the members' own widths: variables err
@@ -96,8 +97,8 @@ def stretch_backtest(backtest: Backtest, levels: Sequence[float]) -> Backtest:
 def find_count_floors(panel: Panel, which: Windows, targets: int) -> Array:
     """[window, target]: 0 where the rows before a window are counts or amounts; -inf elsewhere.
 
-    No value of theirs is below 0 and two or more are nothing at all, or they are few and whole numbers: many show by
-    themselves whether they fall to 0.
+    No value of theirs is below 0, and they are whole numbers of which two or more are 0, or amounts of which a
+    twentieth is, as rates that turn negative one day are not; of a few rows two, and whole numbers need no 0 there.
     """
     floors = np.full((len(which), targets), -np.inf)
     begins = panel.offsets[which.series]
@@ -109,13 +110,13 @@ def find_count_floors(panel: Panel, which: Windows, targets: int) -> Array:
             rounding = float(np.finfo(np.float32).eps) * float(past.max(initial=0.0))
             if not len(past) or past.min() < -rounding:
                 continue
-            few_counts = (
-                start - begin < FEW_COUNTS and rounding < EXACT and (np.abs(past - np.rint(past)) <= rounding).all()
-            )
+            few = start - begin < FEW_COUNTS
+            whole = rounding < EXACT and (np.abs(past - np.rint(past)) <= rounding).all()
             # Beside a value out of all proportion, others are nothing but rounding: what is 0 can't be told.
             amounts = past[past > past.min()]
-            nothing = (past <= rounding).sum() > 1 and len(amounts) and rounding < EXACT * np.median(amounts)
-            if few_counts or nothing:
+            known = len(amounts) and rounding < EXACT * np.median(amounts)
+            zeros = (past <= rounding).sum()
+            if (few and whole) or (known and zeros > 1 and (few or whole or zeros >= RESTING * len(past))):
                 floors[window, target] = 0.0
     return floors
 
