@@ -26,8 +26,9 @@ DATA = "synthetic series alone (rearview.data.synthetic.prior); no real series w
 def read_scores(path: Path, name: str) -> dict[str, float]:
     """Geometric means relative to seasonal naive over the last row of each task, and how often tests were looked at.
 
-    Rows of glance-1 and glance-1.1 are earlier looks with the weights of glance-1.2. Looks at a cut of the tests, and
-    with the portfolio that has glance among its members, are counted in `portfolio_tests.csv` beside the file, too.
+    Rows of glance-1, glance-1.1 and glance-1.2 are earlier looks with the weights of glance-1.3. Looks at a cut of the
+    tests, and with the portfolio that has glance among its members, are counted in `portfolio_tests.csv` beside the
+    file, too.
     """
     rows = read(path)
     forms = re.compile(rf"{re.escape(name.partition('.')[0])}(\.\d+)?")

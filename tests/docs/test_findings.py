@@ -53,9 +53,9 @@ def test_coverage_of_glance_on_synthetic_series(defaults: str) -> None:
     [
         ("auto", r"\| auto \| ([\d.]+) \| ([\d.]+) \|"),
         ("glance-1.1", r"\| glance, version 1.1 \([^|]*\) \| ([\d.]+) \| ([\d.]+) \|"),
-        ("glance-1.2", r"\(1.2, which ships: ([\d.]+), ([\d.]+)\)"),
+        ("glance-1.3", r"\(1.3, which ships: ([\d.]+), ([\d.]+)\)"),
     ],
-    ids=["auto", "glance-1.1", "glance-1.2"],
+    ids=["auto", "glance-1.1", "glance-1.3"],
 )
 def test_the_portfolio_on_whole_tasks(defaults: str, model: str, row: str) -> None:
     tasks = {one["task"]: one for one in read_rows("gift") if (one["model"], one["tasks"]) == (model, "test")}
