@@ -187,7 +187,8 @@ class Network(Model):
         """
         past, observed = past[..., -self.room :], None if observed is None else observed[..., -self.room :]
         counters = None if self.training else find_counters(past, observed)
-        if counters is None or not counters.any():
+        # A compiler can't ask whether there is one, and takes the way that is right for all.
+        if counters is None or not (torch.compiler.is_compiling() or counters.any()):
             return past, observed, None
         additions, known = find_additions(past, observed)
         there = torch.ones_like(known) if observed is None else observed
