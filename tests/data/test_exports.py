@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from rearview.core.errors import InputError
@@ -367,3 +368,9 @@ def test_a_remark_with_more_marks_than_the_header_is_no_row(tmp_path: Path) -> N
     panel = load(write(tmp_path, text))
     assert first_column(panel, 0) == VALUES
     assert [one.place for one in panel.findings if one.what == "remark"] == ["line 43"]  # type: ignore[attr-defined]
+
+
+def test_a_file_of_which_no_row_has_a_stamp_is_refused_with_what_was_left_out() -> None:
+    counts = np.arange(ROWS, dtype=np.uint64) + np.uint64(2**63)  # beyond the whole numbers of 64 bits
+    with pytest.raises(InputError, match=r"no row with a stamp and values\. 40 rows, .* hold a remark"):
+        load(pd.DataFrame({"ds": counts, "y": [True, False] * (ROWS // 2)}))

@@ -378,6 +378,9 @@ def _read_stamps(
             problems.refuse()
         kept = np.ones(len(table), dtype=bool)
         kept[[one.row for one in times]] = False
+        if not kept.any():
+            why = " ".join(repair.message for repair in repairs)
+            raise InputError(f"{table.source} has no row with a stamp and values. {why}")
         table = table.select(np.flatnonzero(kept))
     return table, times, repairs
 
