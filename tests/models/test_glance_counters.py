@@ -128,6 +128,15 @@ def test_a_counter_whose_newest_readings_are_missing_goes_on_from_the_last_that_
     assert (made[:, 1] >= past[:, 1, -4, None, None]).all()
 
 
+def test_a_meter_that_was_replaced_before_what_is_read_goes_on_from_its_own_reading() -> None:
+    network, past = small(), meters(network_room := 4 * 64)
+    earlier = torch.full((2, 3, 7), 9e5, dtype=torch.float64)
+    assert network.room == network_room
+    with torch.no_grad():
+        replaced, alone = (network.forecast(one, None, 11) for one in (torch.cat([earlier, past], -1), past))
+    torch.testing.assert_close(replaced, alone, rtol=0, atol=0)
+
+
 def test_training_reads_readings_as_they_are() -> None:
     network, past = small(), meters()
     read, _, counters = network.take_additions(past, None)

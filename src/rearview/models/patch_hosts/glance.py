@@ -172,6 +172,7 @@ class Network(Model):
         self, past: Past, observed: Bool[Tensor, "batch channel time"] | None, horizon: int
     ) -> Float[Tensor, "batch channel {horizon} quantile"]:
         """Quantiles of the steps ahead in the units of the series, never crossing."""
+        past, observed = past[..., -self.room :], None if observed is None else observed[..., -self.room :]
         read, there, counters = self.take_additions(past, observed)
         quantiles = self.forecast_values(read, there, horizon)
         if counters is None:
@@ -185,7 +186,6 @@ class Network(Model):
 
         Training reads all values as they are.
         """
-        past, observed = past[..., -self.room :], None if observed is None else observed[..., -self.room :]
         counters = None if self.training else find_counters(past, observed)
         # A compiler can't ask whether there is one, and takes the way that is right for all.
         if counters is None or not (torch.compiler.is_compiling() or counters.any()):
@@ -318,6 +318,7 @@ class Network(Model):
     ) -> list[Weights]:
         grain = self.choose_grain(past.shape[-1], self.horizon)
         observed = None if mask is None else mask[:, None].expand(past.shape)
+        past, observed = past[..., -self.room :], None if observed is None else observed[..., -self.room :]
         past, observed, _ = self.take_additions(past, observed)
         past, seen = fit_context(past, observed, grain)
         begun = None if observed is None else find_begun(seen, grain)
