@@ -41,16 +41,15 @@ def count_idle(values: Array | NDArray[np.float32]) -> int:
     return idle if rare and idle > OUTLASTS * longest and chance < math.log(UNLIKELY) else 0
 
 
-def since_launch(values: Array) -> Array:
-    """The values without those in front that stood before a series was launched."""
-    return values[count_idle(values) :]
-
-
 def find_begins(panel: Panel, which: Windows, targets: int) -> Rows:
     """[window, target]: the row from which the past of a window is read, its first observed one or that of a launch."""
     begins = panel.first[which.series, :targets].copy()
     for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
         for target in range(targets):
             first = int(panel.first[series, target])
-            begins[window, target] += count_idle(panel.values[first:start, target])
+            seen = np.arange(start - first)
+            if panel.observed is not None:  # what fills a gap is no value that stood
+                seen = np.flatnonzero(panel.observed[first:start, target])
+            if idle := count_idle(panel.values[first:start, target][seen]):
+                begins[window, target] += seen[idle]
     return begins

@@ -74,7 +74,7 @@ def test_a_linear_forecast_is_fitted_to_the_rows_since_a_launch() -> None:
         for one in (launched(211, 97), launched(211, 97)[211:])
     )
     np.testing.assert_allclose(numbers(whole), numbers(since), rtol=1e-5, atol=1e-4)
-    with pytest.raises(RearviewError, match="9 rows are too few"):
+    with pytest.raises(RearviewError, match="9 rows since a launch are too few"):
         rv.Forecaster(model="ridge", horizon=5).fit(frame(launched(211, 9)))
 
 
@@ -85,3 +85,11 @@ def test_a_note_says_that_rows_before_a_launch_are_not_read() -> None:
         for one in (launched(101, 37), launched(0, 37))
     ]
     assert [any("launch" in note for note in some) for some in notes] == [True, False]
+
+
+def test_a_value_that_fills_a_gap_is_none_that_stood() -> None:
+    gap, idle = launched(0, 97), launched(211, 97)
+    gap[1:42] = np.nan
+    idle[101:109] = np.nan  # days without a value, long before the launch
+    panels = [load(frame(values)) for values in (gap, idle)]
+    assert [find_begins(one, final_windows(one), 1).tolist() for one in panels] == [[[0]], [[211]]]

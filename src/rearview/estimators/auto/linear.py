@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rearview.core.errors import InputError
-from rearview.data.launch import since_launch
+from rearview.data.launch import find_begins
 from rearview.data.panel import Panel
 from rearview.data.statics import StaticScale
-from rearview.data.windows import Windows
+from rearview.data.windows import Windows, final_windows
 from rearview.estimators.forecast.predictor import Array, FittedModel, Forecasts, join_columns, list_pasts
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
@@ -53,13 +53,14 @@ class Linear(FittedModel):
 def fit(panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...]) -> Linear:
     """Fit to the targets of a panel; one that is too short is refused."""
     moved = transform_panel(panel, spec)
+    begins = find_begins(moved, final_windows(moved), moved.targets)
     series = [
-        since_launch(moved.values[max(a, int(moved.first[s, target])) : b, target].astype(np.float64))
-        + moved.centre[s, target]
-        for s, (a, b) in enumerate(moved.bounds())
+        moved.values[int(begins[s, target]) : b, target].astype(np.float64) + moved.centre[s, target]
+        for s, (_, b) in enumerate(moved.bounds())
         for target in range(moved.targets)
     ]
     longest, horizon = max(map(len, series)), spec.horizon
+    late = bool((begins > moved.first[:, : moved.targets]).any())
     fitting = [season for season in seasons if 6 * season <= longest]
     wanted = spec.lookback or max(2 * max(fitting, default=1), 2 * horizon, 8)
     lookback = max(4, min(wanted, LONGEST_LOOKBACK, (longest - 2 * horizon) // 2))
@@ -70,8 +71,8 @@ def fit(panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...]) -> Linear:
     ridge = window_ridge.fit(series, lookback, horizon, period, own=len(series) <= MOST_OWN, about=about)
     if ridge is None:
         raise InputError(
-            f"{panel.layout.source}: {longest} rows are too few for a linear forecast of {horizon} steps; "
-            "bring more history."
+            f"{panel.layout.source}: {longest} rows{' since a launch' * late} are too few for "
+            f"a linear forecast of {horizon} steps; bring more history."
         )
     return Linear(
         spec=spec,

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rearview.core.errors import InputError
-from rearview.data.launch import since_launch
+from rearview.data.launch import find_begins
 from rearview.data.panel import Panel
+from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
 from rearview.estimators.auto.effects import Effects, WithEffects
 from rearview.estimators.auto.statistical import MOST_ROWS, Statistical
@@ -65,9 +66,10 @@ def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
     if panel.known:
         some = panel.only(panel.ids[:: -(-panel.series // MOST_SERIES)])
         panel = Effects.fit(some, panel.step.seasons).remove(some)
+    begins = find_begins(panel, final_windows(panel), panel.targets)
     series = [
-        since_launch(panel.values[max(a, int(panel.first[s, target])) : b, target].astype(np.float64))
-        for s, (a, b) in enumerate(panel.bounds())
+        panel.values[int(begins[s, target]) : b, target].astype(np.float64)
+        for s, (_, b) in enumerate(panel.bounds())
         for target in range(panel.targets)
     ]
     return find_seasons(series, panel.step.seasons)
