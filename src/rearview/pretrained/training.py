@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, cast
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from torch.nn import functional
 
 from rearview.attention import kernels
 from rearview.core.errors import SettingsError
@@ -59,9 +58,6 @@ COUPLED = (
 SHIPPED = "shipped"
 NEW = (".attend.gate.", ".decay.alpha")
 """Names of what softmax attention does not have: MICA's way to the other channels, rbca's rate."""
-
-VIEWS = ".widen.weight"
-"""Its columns belong to views of the steps, the steps themselves first."""
 
 DrawCoupled = Callable[[int, int, int, torch.Generator], prior.Sample]
 """Draws so many panels of so many channels and steps."""
@@ -463,17 +459,11 @@ def read_network(folder: Path) -> tuple[Network, dict[str, Any]]:
 
 
 def adopt_weights(network: Network, given: Mapping[str, Tensor]) -> None:
-    """Start from weights of a network with softmax; what only another attention has stays as it starts.
-
-    Views of the steps (lags) that it did not have count for nothing at first.
-    """
+    """Start from weights of a network with softmax; what only another attention has stays as it starts."""
     own = network.state_dict()
     renamed = {
         name if name in own else name.replace(".attend.", ".attend.local."): part for name, part in given.items()
     }
-    for name, part in renamed.items():
-        if name.endswith(VIEWS) and name in own:
-            renamed[name] = functional.pad(part, (0, max(0, own[name].shape[-1] - part.shape[-1])))
     lacking = [name for name in own if name not in renamed and not any(part in name for part in NEW)]
     other = [name for name, part in renamed.items() if name not in own or own[name].shape != part.shape]
     if lacking or other:

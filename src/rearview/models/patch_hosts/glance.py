@@ -1,22 +1,20 @@
 """Glance: a forecaster of series it was never trained on. One look back, quantiles of what comes next.
 
-    z-scores over the observed steps -> asinh -> patches (values, which are there, what stood a lag before) -> MLP
-    -> [tokens of the past, one token for each patch ahead, empty but for what stood a lag before]
+    z-scores over the observed steps -> asinh -> patches (values, which of them are there) -> MLP
+    -> [tokens of the past, one empty token for each patch ahead]
     -> depth x [attention, RMS norm; gated feed-forward, RMS norm] (pre-norm), queries and keys turned by position
     -> tokens ahead -> Linear(width -> patch x quantiles) -> sinh -> back to the series' own scale, quantiles sorted
 
-With `lags` each step, of the past and ahead, carries the value that stood one lag before it, at the lags at which the
-past repeats itself best (`_lags`). Forecasts are equivariant to scale and shift. Missing values are marked step by
-step; the time before a series began has no tokens, or masked ones. With several lengths of patch, a series is read at
-the finest whose context holds all that was observed, so that short series are not read too coarsely; where the horizon
-asks for a coarser one, its first steps are those of the finer. So are those of a long series whose steps are too small
-to be seen beside all that it went through: its newest part is read at the finest grain. Where a series rests on its
-lowest value time and again (zeros of demand, nights of solar power), no quantile lies below it, and where it does so
-on its highest (100 % of a share, what a machine can do at most), none above. Series that only ever rise, such as meter
-readings, are read as what they add at each step (`_counters`). Horizons beyond one
-pass are rolled out along paths through the quantiles that are as rough as the past (`_paths`): each is read as if it
-were observed, and the quantiles that follow from all of them are pooled. So intervals go on widening, as a random walk
-does or not at all.
+Forecasts are equivariant to scale and shift. Missing values are marked step by step; the time before a series began has
+no tokens, or masked ones. With several lengths of patch, a series is read at the finest whose context holds all that
+was observed, so that short series are not read too coarsely; where the horizon asks for a coarser one, its first steps
+are those of the finer. So are those of a long series whose steps are too small to be seen beside all that it went
+through: its newest part is read at the finest grain. Where a series rests on its lowest value time and again (zeros of
+demand, nights of solar power), no quantile lies below it, and where it does so on its highest (100 % of a share, what a
+machine can do at most), none above. Series that only ever rise, such as meter readings, are read as what they add at
+each step (`_counters`). Horizons beyond one pass are rolled out along paths through the quantiles that are as rough as
+the past (`_paths`): each is read as if it were observed, and the quantiles that follow from all of them are pooled. So
+intervals go on widening, as a random walk does or not at all.
 
 The attention is one setting, as everywhere. Channels stay apart unless it mixes groups (MICA): with gate "added" and
 `exclude_self` a channel adds what the others hold to its own attention, and one channel is read as it is by itself.
@@ -40,7 +38,6 @@ from rearview.models.blocks.tokens import channel_groups
 from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real, Shape, Steps, Token
 from rearview.models.patch_hosts import _paths
 from rearview.models.patch_hosts._counters import add_up, find_additions, find_counters
-from rearview.models.patch_hosts._lags import find_lags, look_back
 
 QUANTILES = (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)
 FARTHEST = 10.0
@@ -72,8 +69,6 @@ class Settings:
     """Tokens of the past at each grain; older steps are cut off."""
     ahead: tuple[int, ...] = (48,)
     """Tokens ahead in one pass at each grain; more are rolled out."""
-    lags: int = 0
-    """Lags found in each past, of which each step is told what stood one lag before it."""
     quantiles: tuple[float, ...] = QUANTILES
     """Quantiles to forecast, the median among them."""
     answer: Literal["median", "quantiles"] = "median"
@@ -88,8 +83,6 @@ class Settings:
             counts = getattr(self, name)
             if len(counts) != len(self.patches) or any(count < 1 for count in counts):
                 raise SettingsError(f"{name} is {counts}; give a number of at least 1 for each of {self.patches}.")
-        if self.lags < 0:
-            raise SettingsError(f"lags is {self.lags}; it is a number of lags from 0 on.")
         ordered = list(self.quantiles) == sorted(set(self.quantiles))
         if not ordered or 0.5 not in self.quantiles or not all(0 < q < 1 for q in self.quantiles):
             raise SettingsError(f"quantiles is {self.quantiles}; give rising numbers between 0 and 1, 0.5 among them.")
@@ -105,7 +98,7 @@ class Limits(NamedTuple):
 class Grain(nn.Module):
     """Into tokens and back at one length of patch."""
 
-    def __init__(self, patch: int, context: int, ahead: int, width: int, quantiles: int, lags: int) -> None:
+    def __init__(self, patch: int, context: int, ahead: int, width: int, quantiles: int) -> None:
         super().__init__()
         self.patch = patch
         self.room = context * patch
@@ -113,7 +106,7 @@ class Grain(nn.Module):
         self.reach = ahead * patch
         """Steps ahead of one pass."""
         self.quantiles = quantiles
-        self.widen = nn.Linear(2 * (1 + lags) * patch, width)
+        self.widen = nn.Linear(2 * patch, width)
         self.embed = nn.Linear(width, width)
         self.head = nn.Linear(width, patch * quantiles)
 
@@ -121,13 +114,10 @@ class Grain(nn.Module):
         """Tokens of one pass over a past of some length, those ahead among them."""
         return -(-length // self.patch) + -(-min(self.reach, horizon) // self.patch)
 
-    def tokens(self, *views: tuple[Tensor, Tensor]) -> Tokens:
-        """Values and which of them are there, [batch, group, time], of the steps and of what stood a lag before each.
-
-        -> [batch, group, token, width]; what is missing is 0 and marked.
-        """
-        parts = [part.unflatten(-1, (-1, self.patch)).to(views[0][0].dtype) for view in views for part in view]
-        return self.embed(functional.silu(self.widen(torch.cat(parts, -1))))
+    def tokens(self, z: Tensor, observed: Tensor) -> Tokens:
+        """[batch, group, time] -> [batch, group, token, width]; what is missing is 0 and marked."""
+        parts = torch.cat([z.unflatten(-1, (-1, self.patch)), observed.unflatten(-1, (-1, self.patch)).to(z.dtype)], -1)
+        return self.embed(functional.silu(self.widen(parts)))
 
     def steps(self, tokens: Tokens) -> Tensor:
         """[batch, group, token, width] -> [batch, group, step, quantile]."""
@@ -151,8 +141,7 @@ class Network(Model):
         self.horizon = shape.steps // count
         self.median = settings.quantiles.index(0.5)
         sizes = zip(settings.patches, settings.context, settings.ahead, strict=True)
-        of_all = settings.width, len(settings.quantiles), settings.lags
-        self.grains = nn.ModuleList(Grain(*size, *of_all) for size in sizes)
+        self.grains = nn.ModuleList(Grain(*size, settings.width, len(settings.quantiles)) for size in sizes)
         self.empty = nn.Parameter(0.02 * torch.randn(settings.width))
         width, heads = settings.width, settings.heads
         tokens = max(map(sum, zip(settings.context, settings.ahead, strict=True)))
@@ -296,18 +285,9 @@ class Network(Model):
     def tokenise(
         self, z: Tensor, observed: Tensor, ahead: int, grain: Grain, mask: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Tokens of the past and of the patches ahead, and which of them are there."""
-        lags = find_lags(z, observed, self.settings.lags)
-        views = [look_back(z, observed, lag, ahead * grain.patch) for lag in lags]
-        length = z.shape[-1]
-        x = grain.tokens((z, observed), *((values[..., :length], seen[..., :length]) for values, seen in views))
+        """Tokens of the past and empty ones ahead, and which of them are there."""
+        x = grain.tokens(z, observed)
         empty = self.empty.expand(*x.shape[:2], ahead, -1).to(x.dtype)
-        if views:
-            later = [(values[..., length:], seen[..., length:]) for values, seen in views]
-            unknown = torch.zeros_like(later[0][0])
-            nothing = unknown[:1, :1, : grain.patch]
-            blank = grain.tokens(*[(nothing, nothing.bool())] * (1 + len(views)))
-            empty = empty + grain.tokens((unknown, unknown.bool()), *later) - blank
         if mask is not None:
             # A channel without a value has no tokens ahead either: others must not read what is not there.
             mask = torch.cat([mask, mask[..., -1:].expand(*mask.shape[:2], ahead)], 2)
