@@ -17,9 +17,10 @@ from rearview.core.errors import InputError
 from rearview.report.common import text
 from rearview.report.common.latex import tex
 from rearview.report.common.page import render
+from rearview.report.common.summary import BUDGET
 from rearview.report.results import files as table_files
 from rearview.report.results import papers
-from rearview.report.results.page import ResultsSummary, encode
+from rearview.report.results.page import NAMED, ResultsSummary, encode
 
 
 @pytest.fixture(scope="module")
@@ -339,7 +340,9 @@ def test_times_of_runs_that_shared_a_device_are_marked(tmp_path: Path):
     assert boards.count("<td>1 min 0 s</td><td>2.00 ms</td>") == 1
     assert "* Other runs shared the device: the time includes waiting." in boards
     assert any(note.startswith("2 of 3 runs ran at the same time as others") for note in found.notes)
-    overlaps = {entry["attention"]: entry["company"] for entry in encode(found)["entries"]}
+    told = encode(found)
+    attention = NAMED.index("attention")
+    overlaps = {told["words"][words[attention]]: company for words, _, company, *_ in told["entries"]}
     assert overlaps == {"softmax": True, "rbca": True, "toa": False}
     quiet = tmp_path / "quiet.csv"
     store.append(quiet, small_results.row())
@@ -434,7 +437,9 @@ def test_the_point_adjusted_f1_is_called_so_and_stands_beside_what_guessing_gets
     assert "<b>0.9390" not in board  # guesses lead nothing
     assert "0.8390" in board
     payload = encode(detected)
-    assert "adjusted_f1_by_chance" not in payload["entries"][0]["scores"]
+    measures = list(payload["tasks"]["detection"]["metrics"])
+    assert "adjusted_f1_by_chance" not in measures
+    assert {len(scores) for *_, scores, _ in payload["entries"]} == {len(measures)}
     for text_of in (table_files.markdown(detected), table_files.latex(detected)):
         assert "Adjusted F1 by chance: the point-adjusted F1 of as many flags thrown at random." in text_of
         assert text_of.count("By chance") >= 2
@@ -498,3 +503,11 @@ def test_cells_of_other_tasks_that_were_not_run_are_listed_by_arm(detected: Resu
 def test_the_page_of_all_our_rows_has_at_most_three_megabytes():
     every = Path(__file__).parents[2] / "results" / "*.csv"
     assert len(render(summarise(read([str(every)]), "")).encode()) <= 3_000_000
+
+
+def test_a_page_that_is_too_large_explains_a_name_once_in_each_part(summary: ResultsSummary):
+    whole, short = summary.content().parts, summary.content(BUDGET - 1).parts
+    meanings = [re.findall(r'<abbr title="([^"]*)"', parts["leaderboards"]) for parts in (whole, short)]
+    assert sorted(set(meanings[0])) == sorted(meanings[1])
+    told = [re.sub(r"</t[dh]>|</?abbr[^>]*>", "", parts["leaderboards"]) for parts in (whole, short)]
+    assert told[0] == told[1]

@@ -19,10 +19,18 @@
   /* Boards that were opened whole. */
   const whole = new Set();
 
+  /* Words come by number, scores and costs in the order of their names. */
+  const zipped = (names, values) => Object.fromEntries(names.map((name, place) => [name, values[place]]));
+  const allEntries = data.entries.map(([words, horizon, company, scores, costs]) => {
+    const named = zipped(data.named, words.map((word) => data.words[word]));
+    const measures = Object.keys(data.tasks[named.task].metrics);
+    return { ...named, horizon, company, scores: zipped(measures, scores), costs: zipped(Object.keys(data.costs), costs) };
+  });
+
   const unique = (values) => [...new Set(values)];
   const scopeOf = (entry) => `${entry.task}|${entry.protocol}`;
   const task = () => data.tasks[state.scope.split("|")[0]];
-  const inScope = () => data.entries.filter((entry) => scopeOf(entry) === state.scope);
+  const inScope = () => allEntries.filter((entry) => scopeOf(entry) === state.scope);
   const onDataset = () => inScope().filter((entry) => entry.dataset === state.dataset);
   const shown = () => onDataset().filter((entry) =>
     (!state.model || entry.model === state.model) && entry.scores[state.metric]);
@@ -86,7 +94,7 @@
   }
 
   function offerAll() {
-    offer("scope", "scope", unique(data.entries.map(scopeOf)).map((scope) => [scope, scopeName(scope)]));
+    offer("scope", "scope", unique(allEntries.map(scopeOf)).map((scope) => [scope, scopeName(scope)]));
     offer("dataset", "dataset", unique(inScope().map((entry) => entry.dataset)).map((name) => [name, name]));
     const networks = unique(onDataset().map((entry) => entry.model));
     offer("model", "model", [["", "all"], ...networks.map((name) => [name, name])]);

@@ -47,7 +47,11 @@ TIMES = ("train_seconds", "latency_ms")
 """Those of them in which a run that shares its device waits."""
 
 
+NAMED = ("task", "protocol", "dataset", "name", "short", "model", "attention", "device")
+"""Of an entry, what is told in words."""
+
 _END_TAGS = re.compile(r"</t[dh]>(?=<t[dh]\b|</tr>)")
+_ABBREVIATION = re.compile(r'<abbr title="[^"]*">(.*?)</abbr>')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,7 +76,7 @@ class ResultsSummary(Summary):
             raise InputError("A report on results needs at least one finished run, but the summary has none.")
 
     def content(self, budget: int = BUDGET) -> Content:
-        """Nothing is left off but, on a page that would be too large, end tags of cells, which HTML does not need."""
+        """Nothing is left off but, on a page that would be too large, what stands elsewhere or HTML does not need."""
         parts = {
             "rule": escape(f"{RULE} {HEADLINE}"),
             "leaders": tables.leader_table(self.standings, self.steps).html() if len(self.standings) > 1 else "",
@@ -87,7 +91,7 @@ class ResultsSummary(Summary):
         }
         return Content(
             template="results.html",
-            parts=parts if budget == BUDGET else {name: _END_TAGS.sub("", part) for name, part in parts.items()},
+            parts=parts if budget == BUDGET else {name: _shorten(part) for name, part in parts.items()},
             lead=_lead("answers", ANSWERS, self.answers) + _lead("controls-held", CONTROLS, self.controls),
             tiles=self._tiles(),
             plotly=False,
@@ -142,8 +146,9 @@ class ResultsSummary(Summary):
 
 
 def encode(summary: ResultsSummary) -> dict[str, object]:
-    """Input of the page's scripts: measures by task, costs, and every entry of the leaderboards."""
+    """Input of the page's scripts: measures by task, costs, and the leaderboards' entries, their words by number."""
     tasks = dict.fromkeys(board.task for board in summary.boards)
+    words: dict[str, int] = {}
     return {
         "tasks": {
             task.name: {
@@ -155,29 +160,47 @@ def encode(summary: ResultsSummary) -> dict[str, object]:
         },
         "costs": COSTS,
         "times": TIMES,
-        "entries": [_encode_entry(entry, summary.overlapping) for entry in summary.entries],
+        "named": NAMED,
+        "entries": [_encode_entry(entry, summary.overlapping, words) for entry in summary.entries],
+        "words": list(words),
     }
 
 
-def _encode_entry(entry: Entry, overlapping: Set[RunRow]) -> dict[str, object]:
-    return {
+def _encode_entry(entry: Entry, overlapping: Set[RunRow], words: dict[str, int]) -> list[object]:
+    """The numbers of its words, its horizon, whether its times include waiting, its scores and its costs."""
+    device = " and ".join(dict.fromkeys(row.device for row in entry.rows))
+    named = {
         "task": entry.task.name,
         "protocol": entry.protocol,
         "dataset": entry.dataset,
-        "horizon": entry.horizon,
         "name": entry.name,
         "short": tables.candidate(entry.name).text,
         "model": entry.model,
         "attention": entry.attention,
-        "scores": {
-            metric: [*round_digits(np.array([score.mean, score.std], dtype=float)), score.count]
-            for metric, score in entry.scores.items()
-            if metric in entry.task.metrics
-        },
-        "costs": dict(zip(entry.costs, round_digits(np.array([*entry.costs.values()], dtype=float)), strict=True)),
-        "device": " and ".join(dict.fromkeys(row.device for row in entry.rows)),
-        "company": tables.overlaps(entry, overlapping),
+        "device": device,
     }
+    scores = [
+        [*round_digits(np.array([score.mean, score.std], dtype=float)), score.count]
+        if (score := entry.scores.get(metric))
+        else None
+        for metric in entry.task.metrics
+    ]
+    costs = round_digits(np.array([entry.costs.get(name, np.nan) for name in COSTS], dtype=float))
+    numbers = [words.setdefault(named[key], len(words)) for key in NAMED]
+    return [numbers, entry.horizon, tables.overlaps(entry, overlapping), scores, costs]
+
+
+def _shorten(part: str) -> str:
+    """Without end tags of cells, and with the meaning of each abbreviation where it comes first."""
+    known: set[str] = set()
+
+    def explain(found: re.Match[str]) -> str:
+        if found[0] in known:
+            return found[1]
+        known.add(found[0])
+        return found[0]
+
+    return _END_TAGS.sub("", _ABBREVIATION.sub(explain, part))
 
 
 def _board(board: Board, summary: ResultsSummary) -> str:
@@ -228,7 +251,7 @@ def _papers(comparisons: Sequence[Comparison]) -> str:
     for one in comparisons:
         if one.difference is not None:
             words = (
-                f"{one.label}, {one.block}, {papers.measure(one)}: {one.mean:.4g}, printed "
+                f"{tables.candidate(one.label).text}, {one.block}, {papers.measure(one)}: {one.mean:.4g}, printed "
                 f"{one.printed:g}, {text.change(one.difference)}, {one.verdict} under {one.protocol}"
                 f"{f', by chance {one.chance:.4g}' if one.chance else ''}"
                 f"{f', smaller budget: {one.shortfall}' if one.shortfall else ''}"
