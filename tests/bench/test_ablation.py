@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 from small import row
+from small_labelled import classified, detected
 
 from rearview.bench.analysis import ablation
 from rearview.bench.analysis.leaderboard import build_boards
 from rearview.bench.analysis.significance import Interval, student_interval
-from rearview.bench.rows.row import Row
+from rearview.bench.rows.row import ClassificationRow, DetectionRow, Row
 from rearview.bench.tasks import FORECASTING
 
 HEADINGS = ["against it", "interval", "seeds", "parameters", "seconds"]
@@ -114,7 +115,7 @@ def test_runs_without_a_number_and_places_without_a_control_are_left_out() -> No
     assert one.place.dataset == "Small"
     assert [arm.seeds for arm in one.arms] == [2, 3]
     assert one.uneven == ("seeds 2 to 3",)
-    assert [ablation.has_error(each) for each in rows[:3]] == [True, False, True]
+    assert [ablation.has_score(each) for each in rows[:3]] == [True, False, True]
 
 
 def test_a_seed_alone_gives_no_interval() -> None:
@@ -151,7 +152,7 @@ def test_leaderboards_are_taken_apart_by_all_but_their_attention() -> None:
     alone = {"dataset": "C", "training": rates[0]}
     controls = [*runs("zero", [1.0, 1.1], 0.3, **alone), *runs("fixed", [1.0, 1.1], 0.3, **alone)]
     found = ablation.find_ablations(build_boards(FORECASTING, [*rows, *others, *controls]))
-    assert {(one.footing, round(one.mechanisms[0].error, 3)) for one in found} == {
+    assert {(one.footing, round(one.mechanisms[0].score, 3)) for one in found} == {
         ("learning_rate=0.001", 0.905),
         ("learning_rate=0.01", 0.805),
     }
@@ -165,6 +166,74 @@ def test_the_table_has_a_line_for_each_arm() -> None:
     assert re.split("  +", lines[0]) == ["attention", "mse", "validation", *HEADINGS]
     assert lines[1].split()[:2] == ["softmax", "0.8500"]
     assert "yardstick" in lines[2]
+
+
+def cases(attention: str, right: list[int], validation: float, **changes: object) -> list[ClassificationRow]:
+    """A run that classifies so many of 40 test cases right for each number, with seeds 0, 1, 2 ..."""
+    facts = {"attention": attention, "attention_settings": "{}", "validation_criterion": validation, **changes}
+    return [classified(accuracy=each / 40, seed=seed, **facts) for seed, each in enumerate(right)]
+
+
+def test_accuracies_are_compared_in_points_and_more_is_better() -> None:
+    rows = [
+        *cases("softmax", [36, 38, 37, 36], 0.1),
+        *cases("rbca", [10, 11, 10, 12], 0.1),
+        *cases("zero", [26, 28, 28, 27], 0.2),
+        *cases("uniform", [39, 39, 39, 39], 0.3),  # better on the test cases alone
+    ]
+    (one,) = ablation.compare_arms(rows)
+    assert (one.metric, one.yardstick.name, one.comparisons) == ("accuracy", "zero", 3)
+    softmax = one.arms[0]
+    assert ends(softmax) == ends(student_interval([25.0, 25.0, 22.5, 22.5], 3, step=2.5))
+    assert [arm.call for arm in one.arms] == ["better", "worse", "", "better"]
+    assert one.verdict.startswith("patchtst_tslib on BasicMotions: softmax is 23.75 points better than zero, the best ")
+    assert f"(interval {softmax.against} over 4 seeds, corrected for 3 comparisons)" in one.verdict
+    assert str(softmax.against).endswith(" points")
+    assert ablation.table(one)[1].split()[:5] == ["softmax", "0.9188", "0.1000", "+23.75", "points"]
+
+
+def test_seeds_that_agree_to_the_case_leave_an_interval_with_a_width() -> None:
+    (one,) = ablation.compare_arms([*cases("softmax", [31, 32], 0.1), *cases("zero", [30, 31], 0.2)])
+    against = one.arms[0].against
+    assert against is not None
+    # Two accuracies rounded to 2.5 points: their difference has a variance of 2 * 2.5**2 / 12.
+    reach = stats.t.ppf(0.975, 1) * math.sqrt(2.5**2 / 6 / 2)
+    assert (against.mean, against.low, against.high) == pytest.approx((2.5, 2.5 - reach, 2.5 + reach))
+    assert one.arms[0].call == "not told apart"
+
+
+def test_intervals_of_rounded_scores_are_right_as_often_as_they_say() -> None:
+    draw = np.random.default_rng(5)
+    for spread in (0.2, 0.5, 1.0, 3.0):  # of a score over seeds, in steps of what it is rounded to
+        wrong = [0, 0]
+        for _ in range(600):
+            own, other = np.rint(0.5 + spread * draw.normal(size=(2, 2, 5)))  # [arm, seed, comparison]
+            for place, step in enumerate((1.0, 0.0)):
+                made = [student_interval(column, 5, step=step) for column in (own - other).T.tolist()]
+                wrong[place] += any(one.low > 0 or one.high < 0 for one in made)
+        assert wrong[0] / 600 < 0.07  # 0.05 and two standard errors above
+        if spread < 3:
+            assert wrong[1] / 600 > 0.3  # what plain intervals would say of nothing
+
+
+def test_detection_is_compared_by_the_area_that_needs_no_threshold() -> None:
+    def scores(attention: str, areas: list[float | None], loss: float | None, **changes: object) -> list[DetectionRow]:
+        facts = {"attention": attention, "attention_settings": "{}", "validation_loss": loss, **changes}
+        return [detected(auc_pr=area, seed=seed, **facts) for seed, area in enumerate(areas)]
+
+    rows = [
+        *scores("softmax", [0.50, 0.52, 0.51], 0.1),
+        *scores("zero", [0.40, 0.41, 0.42], 0.2),
+        *scores("uniform", [0.9, 0.9, 0.9], None),  # not chosen on validation
+        *scores("fixed", [None, 0.9, 0.9], 0.3),
+        *scores("softmax", [0.50, 0.52, 0.51], 0.1, lookback=50),
+    ]
+    (one,) = ablation.compare_arms(rows)
+    assert str(one.place) == "transformer on SMAP, windows of 100"
+    assert (one.metric, one.yardstick.name) == ("auc_pr", "zero")
+    assert [(arm.name, arm.seeds) for arm in one.arms] == [("softmax", 3), ("zero", 3), ("fixed", 2)]
+    assert ends(one.arms[0]) == ends(student_interval([10.0, 11.0, 9.0], 2))
+    assert one.uneven == ("seeds 2 to 3",)
 
 
 def test_runs_that_were_best_at_their_last_epoch_are_counted() -> None:
@@ -196,7 +265,7 @@ def test_horizons_are_averaged_within_a_seed_and_are_no_replication() -> None:
     softmax = one.arms[0]
     assert (softmax.seeds, one.comparisons) == (3, 1)
     assert ends(softmax) == ends(student_interval([(-10 + 10) / 2, (-20 + 5) / 2, (-30 + 0) / 2], 1))
-    assert softmax.error == pytest.approx(1.45)
+    assert softmax.score == pytest.approx(1.45)
     # A seed that was run at one of the horizons alone is no pair.
     (less,) = ablation.compare_arms([row for row in rows if (row.attention, row.horizon, row.seed) != ("zero", 14, 2)])
     assert [arm.seeds for arm in less.arms] == [3, 2]

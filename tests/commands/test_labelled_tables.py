@@ -1,16 +1,11 @@
 """`rearview reproduce` on tables of classification and detection, and what the shelves tell of them."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "estimators/classify"))
-from small_sets import waves, write_ts
 
 from rearview import models
 from rearview.bench import protocols
@@ -20,40 +15,11 @@ from rearview.bench.papers import catalogue, published
 from rearview.bench.papers.catalogue import Cell
 from rearview.bench.rows.result_file import append, read
 from rearview.bench.rows.row import ClassificationRow, DetectionRow
-from rearview.bench.runs import detection
 from rearview.bench.runs.sweep import SweepPlan, sweep
 from rearview.bench.tasks import DETECTION
 from rearview.cli import main
 from rearview.commands.reproduce import command
 from rearview.core.errors import SettingsError
-from rearview.data.datasets import detection_sets
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory):
-    """A folder with a small set under the name of one of the archive's."""
-    folder = tmp_path_factory.mktemp("archive")
-    (folder / "uea" / "BasicMotions").mkdir(parents=True)
-    for part, seed in (("TRAIN", 1), ("TEST", 2)):
-        cases, classes = waves(24, seed=seed)
-        write_ts(folder / "uea" / "BasicMotions" / f"BasicMotions_{part}.ts", cases, classes)
-    return folder
-
-
-@pytest.fixture
-def small_smap(tmp_path, monkeypatch):
-    """A folder with a small set under the name of SMAP."""
-    rng = np.random.default_rng(3)
-    labels = np.zeros(300, dtype=np.uint8)
-    labels[100:130] = 1
-    values = {"train": rng.normal(size=(700, 3)), "test": rng.normal(size=(300, 3)), "test_label": labels}
-    np.savez(tmp_path / "SMAP.npz", **values)
-    small = replace(detection_sets.get("SMAP"), train_rows=700, test_rows=300, channels=3, sha256=())
-    others = tuple(one for one in detection_sets._SHELF if one.name != "SMAP")
-    monkeypatch.setattr(detection_sets, "_SHELF", (*others, small))
-    detection._load.cache_clear()
-    yield tmp_path
-    detection._load.cache_clear()
 
 
 def refused(arguments, capsys):

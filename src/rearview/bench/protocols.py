@@ -37,6 +37,8 @@ class Protocol:
     """By mechanism: settings that go on top of its defaults."""
     settings: Mapping[str, Facts] = field(default_factory=dict)
     """By network: settings that go on top of the published ones."""
+    test_chooses: Mapping[str, str] = field(default_factory=dict)
+    """By task: what is chosen on the test part, in words; no task, no such choice."""
     presets: str = "official"
     """Whose published settings it uses where a run names none."""
     loss: str = "mse"

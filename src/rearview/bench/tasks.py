@@ -32,6 +32,9 @@ class Runner(Protocol):
     def resolve(self, request: "Request", /) -> "RunSpec":
         """Complete a request before any data is read."""
 
+    def check(self, spec: "RunSpec", data_dir: Path | str | None, /) -> None:
+        """Refuse a run that could not be made, in the sentence that its failed row would state, before it begins."""
+
     def read(self, spec: "RunSpec", data_dir: Path | str | None, /) -> "Data":
         """Find the data and take their checksums."""
 
@@ -59,6 +62,8 @@ class Task:
     """A measure -> the column of what guessing scores by it, where that is more than nothing."""
     deciding: Mapping[str, str] = field(default_factory=dict)
     """A protocol -> the measure that candidates are ranked by under it, where that is another."""
+    validation: str = "validation_loss"
+    """The column of what was least on validation where the weights were picked."""
 
     @property
     def runner(self) -> Runner:
@@ -114,6 +119,7 @@ CLASSIFICATION = Task(
     row=ClassificationRow,
     protocols=("clean", "published:tslib"),
     printed={"accuracy": "accuracy"},
+    validation="validation_criterion",
 )
 DETECTION = Task(
     protocols.DETECTION,
@@ -137,6 +143,11 @@ def get(name: str) -> Task:
     return next(task for task in TASKS if task.name == name)
 
 
+def task_of(row: RunRow) -> Task:
+    """The task that a row is of."""
+    return next(task for task in TASKS if isinstance(row, task.row))
+
+
 def read(path: Path) -> tuple[Task, list[RunRow]]:
     """(the task, every whole row) of a results file, whatever its task."""
     header = result_file.read_header(path)
@@ -152,14 +163,19 @@ def read_rows(task: Task, path: Path) -> list[RunRow]:
     """The rows of one task's file, none where there is no file yet; a file of another task is refused."""
     if not path.exists():
         return []
-    header = result_file.read_header(path) if path.stat().st_size else ()
+    refuse_other(task, path)
+    return result_file.read(path, task.row)
+
+
+def refuse_other(task: Task, path: Path) -> None:
+    """Refuse a file that holds rows of another task."""
+    header = result_file.read_header(path) if path.is_file() and path.stat().st_size else ()
     other = next((one for one in TASKS if header in result_file.headers(one.row)), task)
     if other is not task:
         raise InputError(
             f"{path} holds rows of {other.name}, and those of {task.name} need a file of their own; name another with "
             "--results."
         )
-    return result_file.read(path, task.row)
 
 
 def _refusal(path: Path, header: tuple[str, ...]) -> InputError:

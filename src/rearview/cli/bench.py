@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from rearview.cli.command import command
-from rearview.cli.options import HORIZON, DataDir, Horizons, Lookbacks, NetworkSettings, Out, Runs, TrainingSettings
+from rearview.cli.options import (
+    HORIZON,
+    LOOKBACK,
+    DataDir,
+    Horizons,
+    Lookbacks,
+    NetworkSettings,
+    Out,
+    Runs,
+    TrainingSettings,
+)
 from rearview.cli.parse import (
     FilesOfPattern,
     choices,
@@ -94,8 +104,8 @@ def ablate(
     *,
     dataset: str,
     model: str,
-    horizon: Horizons = "96",
-    lookback: Lookbacks = "96",
+    horizon: Annotated[str | None, Parameter(name=HORIZON)] = None,
+    lookback: Annotated[str | None, Parameter(name=LOOKBACK)] = None,
     attention: str = "",
     protocol: str = "clean",
     seed: int = 0,
@@ -111,19 +121,25 @@ def ablate(
 
     Softmax, the five papers' mechanisms where they fit, and the controls zero, identity, uniform, fixed (one learned
     matrix of either sign) and positional (attention by place alone) are trained with the same settings and seeds. The
-    best control on validation is the yardstick; every other arm has its difference in test error with an interval over
-    seeds, corrected for all comparisons that are printed.
+    best control on validation is the yardstick; every other arm has its difference in test error (accuracy where cases
+    are classified, AUC-PR where anomalies are detected) with an interval over seeds, corrected for all comparisons that
+    are printed.
 
     Args:
-        dataset: Data sets of the catalogue or files of your own, separated by commas, as for `rearview bench`.
+        dataset: Data sets of one task, separated by commas: sets to forecast of the catalogue or files of your own, as
+            for `rearview bench`, sets of the classification archive, or sets of labelled anomalies (`rearview list
+            datasets`).
         model: Networks with attention, separated by commas.
+        horizon: Steps to forecast, 96 unless given; several, separated by commas.
+        lookback: Steps the model sees, 96 unless given, to detect 100; several, separated by commas. Cases to classify
+            are read whole.
         attention: Mechanisms to hold against the controls, separated by commas, or by semicolons where they have
             settings; default: softmax, rbca, caps, mica, toa and prime, those that the network can take.
         protocol: How numbers are made. See `rearview describe protocol:clean`.
         seed: The first seed; it fixes every random draw.
         setting: Settings of the network, such as width=16,heads=4; default: as published for the data set.
         tried: Values to try for settings, such as learning_rate=1e-4|1e-3, for every arm alike and chosen on
-            validation.
+            validation. For forecasts alone, as is --tune.
         tune: Draw so many combinations by optuna instead of trying all, as many for each arm.
     """
     from rearview.commands.ablate import ablate_command
@@ -133,8 +149,8 @@ def ablate(
         datasets=names(dataset, "--dataset"),
         models=names(model, "--model"),
         attentions=mechanisms(attention) if attention else (),
-        horizons=whole_numbers(horizon, "--horizon"),
-        lookbacks=whole_numbers(lookback, "--lookback"),
+        horizons=() if horizon is None else whole_numbers(horizon, "--horizon"),
+        lookbacks=() if lookback is None else whole_numbers(lookback, "--lookback"),
         seed=seed,
         protocol=protocol,
         settings=pairs(setting, "--set"),

@@ -6,11 +6,12 @@ from itertools import product
 from typing import Any
 
 from rearview import attention, bench, models
+from rearview.bench import tasks
 from rearview.bench.papers.catalogue import Cell, combinations
 from rearview.bench.rows import result_file
 from rearview.bench.rows.row import RunRow
-from rearview.bench.runs import forecasting, search, tuning
-from rearview.bench.runs.run_spec import ForecastingSpec, known_settings
+from rearview.bench.runs import search, tuning
+from rearview.bench.runs.run_spec import known_settings
 from rearview.bench.runs.sweep import Run, SweepPlan, first_process
 from rearview.bench.runs.tuning import Tuning, Values
 from rearview.commands import benchmark_sets
@@ -31,8 +32,10 @@ class Grid:
     datasets: Sequence[str]
     models: Sequence[str]
     attentions: Sequence[Spec]
-    horizons: Sequence[int]
-    lookbacks: Sequence[int]
+    horizons: Sequence[int | None]
+    """None, as of the look-backs: the task leaves none to choose, or has one of its own."""
+    lookbacks: Sequence[int | None]
+    task: str = tasks.FORECASTING.name
     seed: int = 0
     protocol: str = "clean"
     loss: Spec = None
@@ -79,7 +82,7 @@ def bench_command(grid: Grid, options: RunOptions) -> int:
 def preview_cells(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> int:
     """Print which runs the cells of a grid would make, and which of them the results hold already."""
     _, runs, plan = plan_runs(cells, grid, options)
-    known = [] if plan.again else result_file.known_rows(plan.results, bench.Row)
+    known = _known_rows(tasks.get(grid.task), plan)
     left, lines = preview(runs, known, plan.results)
     facts = {"dry_run": True, "results": str(plan.results), "runs": left, "finished": len(runs) - len(left)}
     print_answer(lines, lambda: facts)
@@ -92,9 +95,9 @@ def list_cells(grid: Grid) -> list[Cell]:
     sizes = product(dict.fromkeys(grid.lookbacks), dict.fromkeys(grid.horizons))
     return _compatible(
         [
-            Cell(dataset, model, spec, lookback, horizon, loss=grid.loss)
+            Cell(dataset, model, spec, lookback, horizon, grid.task, loss=grid.loss)
             for dataset, (lookback, horizon), model, spec in product(
-                _forecasting_sets(grid.datasets), sizes, dict.fromkeys(grid.models), specs.values()
+                _list_sets(grid), sizes, dict.fromkeys(grid.models), specs.values()
             )
         ]
     )
@@ -119,10 +122,13 @@ def plan_runs(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> tuple[l
     return cells, _check_first(cells, plan), plan
 
 
-def _forecasting_sets(names: Sequence[str]) -> list[str]:
-    """Data sets by the names given, each once; the refusal of a set of another task says which command runs it."""
+def _list_sets(grid: Grid) -> list[str]:
+    """Data sets by the names given, each once; where forecasts are made, the refusal of a set of another task says
+    which command runs it."""
+    if grid.task != tasks.FORECASTING.name:
+        return list(dict.fromkeys(grid.datasets))
     sets: dict[str, str] = {}
-    for name in names:
+    for name in grid.datasets:
         try:
             sets.setdefault(catalogue.get(name).name, name)
         except SettingsError:
@@ -160,7 +166,7 @@ def _compatible(cells: Sequence[Cell]) -> list[Cell]:
 def _add_settings(cells: Sequence[Cell], settings: Mapping[str, Any]) -> list[Cell]:
     """Cells with those of the settings that their networks have; a setting that only some have is named, one that none
     has is refused."""
-    has = {cell.model: known_settings(cell.model) for cell in cells}
+    has = {cell.model: known_settings(cell.model, cell.task) for cell in cells}
     left: dict[str, list[str]] = {}
     for name, value in settings.items():
         without = [model for model in has if name not in has[model]]
@@ -249,6 +255,12 @@ def _report_unequal_trials(cells: Sequence[Cell]) -> None:
         )
 
 
+def _known_rows(task: tasks.Task, plan: SweepPlan) -> Sequence[RunRow]:
+    """The rows that need not be made again; a file of another task's rows is refused."""
+    tasks.refuse_other(task, plan.results)
+    return [] if plan.again else result_file.known_rows(plan.results, task.row)
+
+
 def _check_first(cells: Sequence[Cell], plan: SweepPlan) -> list[Run]:
     """The runs of a grid; one of which some run can't be made is refused, by name where there are several cells.
 
@@ -259,18 +271,19 @@ def _check_first(cells: Sequence[Cell], plan: SweepPlan) -> list[Run]:
     for run in runs:
         if run.problem is not None:
             raise run.problem
+    task = tasks.get(cells[0].task)
+    sets = benchmark_sets.collection(task.name)
     for name in dict.fromkeys(cell.dataset for cell in cells):
-        catalogue.find(name, plan.data_dir)
-    known = [] if plan.again else result_file.known_rows(plan.results, bench.Row)
-    for place, cell in enumerate(cells):
-        same = runs[place :: len(cells)]  # its seeds
-        if all(run.find_finished(known) for run in same):
+        sets.find(name, plan.data_dir)
+    known = _known_rows(task, plan)
+    for place, first in enumerate(runs[: len(cells)]):
+        if all(run.find_finished(known) for run in runs[place :: len(cells)]):  # with every seed
             continue
         try:
-            assert isinstance(same[0].spec, ForecastingSpec)
-            forecasting.check(same[0].spec)
+            assert first.spec is not None
+            task.runner.check(first.spec, plan.data_dir)
         except RearviewError as problem:
             if len(cells) == 1:
                 raise
-            raise type(problem)(f"{cell.title}: {problem}") from None
+            raise type(problem)(f"{first.cell.title}: {problem}") from None
     return runs

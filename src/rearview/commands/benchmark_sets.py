@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rearview.core.errors import InputError
+from rearview.bench.protocols import CLASSIFICATION, DETECTION, FORECASTING
+from rearview.core.errors import InputError, SettingsError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,18 +16,52 @@ class Collection:
     available: Callable[[Path | None], Iterable[str]]
     source: Callable[[str], str]
     """The source of a set."""
+    find: Callable[[str, Path | None], object]
+    """The files of a set; missing ones are refused with the places looked at."""
 
 
 def collection(task: str) -> Collection:
     """The data sets of forecasting, classification or detection."""
     from rearview.data.datasets import archives, catalogue, detection_sets
 
-    if task == "classification":
+    if task == CLASSIFICATION:
         names = archive_names()
-        return Collection(lambda: names, lambda folder: archives.available(names, folder), lambda name: archives.SOURCE)
-    if task == "detection":
-        return Collection(detection_sets.names, detection_sets.available, lambda name: detection_sets.get(name).source)
-    return Collection(catalogue.names, catalogue.available, lambda name: catalogue.get(name).source)
+        return Collection(
+            lambda: names,
+            lambda folder: archives.available(names, folder),
+            lambda name: archives.SOURCE,
+            archives.find,
+        )
+    if task == DETECTION:
+        return Collection(
+            detection_sets.names,
+            detection_sets.available,
+            lambda name: detection_sets.get(name).source,
+            detection_sets.find,
+        )
+    return Collection(catalogue.names, catalogue.available, lambda name: catalogue.get(name).source, catalogue.find)
+
+
+def find_task(name: str, data_dir: Path | None) -> tuple[str, str]:
+    """(the task of a data set, its name) of a set in any case, or of a file to forecast by its path; a name that no
+    task has is refused."""
+    from rearview.data.datasets import archives, catalogue, detection_sets
+
+    labelled = {known.casefold(): known for known in detection_sets.names()}
+    if known := labelled.get(name.casefold()):
+        return DETECTION, known
+    try:
+        catalogue.get(name)
+    except SettingsError:
+        if archives.available([name], data_dir):
+            return CLASSIFICATION, archives.find(name, data_dir).name
+        archive = {known.casefold(): known for known in archive_names()}
+        if known := archive.get(name.casefold()):
+            return CLASSIFICATION, known
+        if near := did_you_mean(name, [*archive.values(), *labelled.values()]):
+            raise SettingsError(f"There is no data set {name!r}, and no such file.{near}") from None
+        raise
+    return FORECASTING, name
 
 
 def archive_names() -> list[str]:

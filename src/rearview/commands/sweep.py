@@ -12,6 +12,7 @@ from rearview.core.wording import quantity
 if TYPE_CHECKING:
     from rearview.bench.rows.row import Facts, RunRow
     from rearview.bench.runs.sweep import Over, Run, SweepPlan
+    from rearview.bench.tasks import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,12 @@ class RunOptions:
             training=training,
             again=again,
         )
+
+    def obstacle(self, task: "Task", protocol: str) -> str:
+        """Why no run of a task can be made under a protocol with these options; empty: some can."""
+        if self.ray and task.name != "forecasting":
+            return f"--ray spreads runs of forecasting, and runs of {task.name} share a machine: use --workers instead"
+        return task.obstacle(protocol)
 
     def check(self) -> None:
         """Refuse numbers that no sweep can have."""

@@ -237,18 +237,27 @@ class Interval:
     high: float
     level: float
     """From 0 to 1."""
+    unit: str = "%"
 
     def __str__(self) -> str:
-        return f"{self.low:+.2f} to {self.high:+.2f} %"
+        return f"{self.low:+.2f} to {self.high:+.2f} {self.unit}"
 
 
-def student_interval(differences: Sequence[float], comparisons: int, level: float = 0.95) -> Interval:
-    """Student's interval of the mean of differences, corrected for a number of comparisons."""
+def student_interval(
+    differences: Sequence[float], comparisons: int, level: float = 0.95, *, step: float = 0.0, unit: str = "%"
+) -> Interval:
+    """Student's interval of the mean of differences, corrected for a number of comparisons.
+
+    `step`: what both numbers of a difference are whole multiples of, such as the accuracy that one test case is worth;
+    0: nothing. The variance of rounding both to it is added, without which the few seeds that happen to agree to the
+    case would leave an interval of no width.
+    """
     from scipy import stats
 
-    mean = float(np.mean(differences))
-    reach = stats.t.ppf(1 - (1 - level) / (2 * comparisons), len(differences) - 1) * stats.sem(differences)
-    return Interval(mean, mean - float(reach), mean + float(reach), level)
+    count, mean = len(differences), float(np.mean(differences))
+    error = math.sqrt(float(stats.sem(differences)) ** 2 + step**2 / (6 * count))
+    reach = float(stats.t.ppf(1 - (1 - level) / (2 * comparisons), count - 1)) * error
+    return Interval(mean, mean - reach, mean + reach, level, unit)
 
 
 def bootstrap_interval(differences: Scores, *, level: float = 0.95, draws: int = DRAWS) -> Interval:

@@ -6,6 +6,7 @@ the network is shown and in what picks its weights, as `rearview.bench.protocols
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,24 @@ def resolve(request: Request) -> RunSpec:
         training=settings_from(train.Settings, "training", training),
         seed=request.seed,
     )
+
+
+def check(spec: RunSpec, data_dir: Path | str | None) -> None:
+    """Refuse a run that could not be made, in the sentence that its failed row would state, before it begins.
+
+    The training cases are read for their channels, steps and classes.
+    """
+    path = archives.find(spec.dataset, data_dir).train
+    channels, steps, classes = _count_cases(path, path.stat().st_mtime_ns)
+    shape = {"channels": channels, "lookback": steps, "classes": classes}
+    run_spec.try_build(spec.model, partial(spec.build, "cpu", asks="classes", **shape))
+
+
+@lru_cache(maxsize=64)
+def _count_cases(path: Path, _: int) -> tuple[int, int, int]:
+    """Channels, most steps and classes of the cases of a file, as it was at a time."""
+    cases = ts.read(path)
+    return cases.channels, int(cases.lengths.max()), len(fitting.code_classes(cases)[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

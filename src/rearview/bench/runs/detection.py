@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +147,17 @@ def resolve(request: Request) -> DetectionSpec:
         threshold_rule=str(estimator.threshold) if clean else published_rule,
         balance=clean and estimator.balance,
     )
+
+
+def check(spec: DetectionSpec, _: Path | str | None = None) -> None:
+    """Refuse a run that could not be made, in the sentence that its failed row would state, before it begins.
+
+    No data is read for it: a set has the channels that the catalogue says, or is refused when it is read.
+    """
+    settings_from(train.Settings, "training", spec.estimator.training)
+    output: Facts = {"asks": "window"} if spec.estimator.mode == "reconstruct" else {"steps": 1}
+    shape: Facts = {"channels": spec.data.channels, "lookback": spec.estimator.lookback, **output}
+    run_spec.try_build(spec.model, partial(spec.build, "cpu", **dict[str, Any](shape)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,15 +3,14 @@
 import time
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from rearview import attention as mechanisms
 from rearview import models, train
@@ -24,7 +23,7 @@ from rearview.bench.runs.request import Part, Request
 from rearview.bench.runs.run_spec import Execution, ForecastingSpec
 from rearview.bench.runs.runner import make_one
 from rearview.bench.runs.tuning import Tuning
-from rearview.core.errors import RearviewError, RearviewWarning, SettingsError
+from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.core.settings import settings_from
 from rearview.data import calendar
 from rearview.data.datasets import catalogue
@@ -284,36 +283,19 @@ def build(spec: ForecastingSpec, channels: int, marks: int, device: torch.device
     )
 
 
-def check(spec: ForecastingSpec) -> None:
+def check(spec: ForecastingSpec, _: Path | str | None = None) -> None:
     """Refuse a run that could not be made, in the sentence that its failed row would state, before it begins.
 
     No data is read for it: a data set has the rows and channels that the catalogue says, or is refused when it is read.
-    Our networks are built of tensors that have shapes and no values, so one of 800 channels takes no longer than one
-    of 7.
     """
     borders_for(spec.data, spec.data.rows, spec.lookback, spec.horizon)
+    marks = 0 if spec.calendar is None else len(calendar.names(spec.calendar))
     # Drawn settings that don't go together lose the search; of listed settings each must be possible.
     installed = spec.model in models.names() or spec.model in models.external_names(installed=True)
     if spec.tuning is None or not installed:
         for candidate in spec.candidates or ({},):
-            _try_build(search.apply_candidate(spec, candidate))
-
-
-def _try_build(spec: ForecastingSpec) -> None:
-    """Build the network of a run and let it go; an error that is no refusal is left to the run."""
-    marks = 0 if spec.calendar is None else len(calendar.names(spec.calendar))
-    # Some networks look at values as they are built (a graph's edges), and those of other packages may.
-    modes = (FakeTensorMode, nullcontext) if spec.model in models.names() else (nullcontext,)
-    for mode in modes:
-        try:
-            with warnings.catch_warnings(), mode():
-                warnings.simplefilter("ignore")  # the run itself will warn
-                build(spec, spec.data.channels, marks)
-        except RearviewError:
-            raise
-        except Exception:
-            continue
-        return
+            tried = search.apply_candidate(spec, candidate)
+            run_spec.try_build(spec.model, partial(build, tried, spec.data.channels, marks))
 
 
 def fit(spec: ForecastingSpec, data: Data, device: torch.device, session: Session) -> Fit:

@@ -5,13 +5,16 @@ Preflight, locks, pools, Ray, the runner, failed rows and rows all take the same
 
 import ast
 import hashlib
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from rearview import attention as mechanisms
 from rearview import models, train
@@ -21,6 +24,7 @@ from rearview.bench.protocols import Protocol
 from rearview.bench.rows.row import Facts, as_json
 from rearview.bench.runs.request import Request, loss_column
 from rearview.bench.runs.tuning import Tuning
+from rearview.core.errors import RearviewError
 from rearview.core.settings import settings_table, with_floats
 from rearview.data.datasets.catalogue import Dataset
 from rearview.data.datasets.detection_sets import LabelledSet
@@ -211,9 +215,29 @@ def resolve(request: Request) -> RunSpec:
     return tasks.get(request.task).runner.resolve(request)
 
 
-def known_settings(model: str) -> list[str]:
-    """Every setting that can be given for a forecasting network: its own, calendar where it reads one, adapters."""
+def try_build(model: str, build: Callable[[], Model]) -> None:
+    """Build a network and let it go, ours of tensors that have shapes and no values, so that one of 800 channels takes
+    no longer than one of 7; an error that is no refusal is left to the run."""
+    # Some networks look at values as they are built (a graph's edges), and those of other packages may.
+    modes = (FakeTensorMode, nullcontext) if model in models.names() else (nullcontext,)
+    for mode in modes:
+        try:
+            with warnings.catch_warnings(), mode():
+                warnings.simplefilter("ignore")  # the run itself will warn
+                build()
+        except RearviewError:
+            raise
+        except Exception:
+            continue
+        return
+
+
+def known_settings(model: str, task: str = tasks.FORECASTING.name) -> list[str]:
+    """Every setting that can be given for a network: its own, and to forecast calendar where it reads one, and
+    adapters."""
     own = [field.name for field in fields(models.settings_of(model))]
+    if task != tasks.FORECASTING.name:
+        return own
     return [*own, *(["calendar"] if models.claims(model).uses_marks else []), "adapters"]
 
 

@@ -207,11 +207,6 @@ def _select_cells(
         cells, reasons = [cell for cell in experiment.cells if selection.matches(cell)], Counter()
         if not compared.exists():
             return [], {f"there is no file {compared}": len(cells)}
-    if cells and experiment.task != protocols.FORECASTING:
-        reason = tasks.get(experiment.task).obstacle(protocol)
-        if options.ray:
-            alone = f"runs of {experiment.task} share a machine: use --workers instead"
-            reason = f"--ray spreads runs of forecasting, and {alone}"
-        if reason:
-            return [], {reason: len(cells)}
+    if cells and (reason := options.obstacle(tasks.get(experiment.task), protocol)):
+        return [], {reason: len(cells)}
     return cells, reasons

@@ -71,9 +71,15 @@ def available(data_dir: Path | str | None = None) -> tuple[str, ...]:
     return tuple(dataset.name for dataset in _SHELF if any(file.casefold() in there for file in dataset.files))
 
 
+def find(name: str | LabelledSet, data_dir: Path | str | None = None) -> Path:
+    """The file of a data set; a missing one is refused with where to look and to get it."""
+    dataset = get(name) if isinstance(name, str) else name
+    return locate(dataset.name, dataset.files, dataset.source, data_dir)
+
+
 def load(dataset: LabelledSet, data_dir: Path | str | None = None) -> LabelledArrays:
     """The rows and labels of a data set; a missing file and one of another shape are refused."""
-    path = locate(dataset.name, dataset.files, dataset.source, data_dir)
+    path = find(dataset, data_dir)
     arrays = {"psm": psm, "swat": swat}.get(dataset.reader, read)(path)
     shape = (len(arrays.train.values), len(arrays.test.values), len(arrays.train.columns))
     known = (dataset.train_rows, dataset.test_rows, dataset.channels)

@@ -182,7 +182,7 @@ def control_table(ablations: Sequence[Ablation]) -> Table:
         rows.append(
             (
                 Cell(str(one.place), one.footing),
-                Cell(one.yardstick.name, f"{one.metric.upper()} {one.yardstick.error:.4f}"),
+                Cell(one.yardstick.name, f"{one.metric.upper()} {one.yardstick.score:.4f}"),
                 Cell(difference, _spell_interval(first.against)),
                 Cell(listed or "fewer than two seeds in common", unfair),
                 Cell(quantity(min(arm.seeds for arm in one.arms), "seed")),
