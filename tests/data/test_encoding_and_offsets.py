@@ -71,6 +71,29 @@ def test_stamps_with_offsets_are_given_back_in_the_zone_that_is_named(written: s
 @pytest.mark.parametrize("objects", [True, False])
 def test_stamps_over_a_change_of_clocks_are_counted_in_utc(objects: bool) -> None:
     stamps = BERLIN.astype(object) if objects else [moment.isoformat() for moment in BERLIN]
+    frame = pd.DataFrame({"ds": stamps, "y": np.arange(72.0)})
+    panel = load(frame)
+    np.testing.assert_array_equal(panel.stamps, BERLIN.tz_convert("UTC").tz_localize(None).to_numpy())
+    assert (panel.layout.timezone, panel.layout.stored, str(panel.step)) == ("Europe/Berlin", "utc", "h")
+    assert said(panel, "timezone") == [
+        (
+            "repaired",
+            "Stamps have offsets from +01:00 to +02:00; stamps are counted in UTC and forecasts are given in "
+            "Europe/Berlin, whose clocks have these offsets; name another zone with timezone (--timezone).",
+        )
+    ]
+    ahead = localise(panel.ahead(np.array([71]), 1)[0], panel.layout)
+    following = BERLIN[-1:] + pd.Timedelta(hours=1)
+    assert list(ahead) == list(following if objects else [following[0].isoformat()])
+    panel = load(frame, timezone="UTC")
+    assert panel.layout.timezone == "UTC"
+    assert said(panel, "timezone")[0][1].endswith("forecasts are given in it.")
+
+
+@pytest.mark.parametrize("objects", [True, False])
+def test_offsets_that_change_at_another_hour_are_those_of_no_zone(objects: bool) -> None:
+    stamps = [moment.tz_convert("Etc/GMT-1" if place < 20 else "Etc/GMT-2") for place, moment in enumerate(BERLIN)]
+    stamps = stamps if objects else [moment.isoformat() for moment in stamps]
     panel = load(pd.DataFrame({"ds": stamps, "y": np.arange(72.0)}))
     np.testing.assert_array_equal(panel.stamps, BERLIN.tz_convert("UTC").tz_localize(None).to_numpy())
     assert (panel.layout.timezone, panel.layout.stored, str(panel.step)) == ("UTC", "utc", "h")

@@ -70,6 +70,16 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
+class Clock:
+    """The clock on the wall that a daily season goes by, where it is changed twice a year (see `data.wall_clock`)."""
+
+    zone: str
+    """The time zone in which it hangs."""
+    offset: str
+    """The zone of a fixed offset, such as +01:00, in which rows are laid out as it shows them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
     """Every series of a data set, ready for windows."""
 
@@ -100,6 +110,8 @@ class Panel:
     """[series]: a stamp that a whole series is whole steps from, kept where rows were cut off; None: see `anchored`."""
     statics: Statics | None = None
     """Features that describe the series; None: there are none."""
+    clock: Clock | None = None
+    """The clock by which models read the rows; None: they read them as they are."""
 
     @property
     def series(self) -> int:

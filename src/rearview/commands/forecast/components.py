@@ -19,6 +19,7 @@ from rearview.data.step import MICROSECONDS, MONTHS
 from rearview.data.windows import final_windows
 from rearview.estimators.auto.effects import MOST_LOG, Effects, WithEffects
 from rearview.estimators.auto.ensemble import Ensemble
+from rearview.estimators.clock_view import predict_on_clock
 from rearview.estimators.forecast.predictor import Predictor
 from rearview.report.forecast.views import Component, KnownInput
 from rearview.tasks.decomposition import Decomposition, decompose
@@ -50,7 +51,7 @@ def compare_inputs(panel: Panel, final: FinalForecast, known: Array | None) -> d
 
     The forecast is made again with each input where it usually is, at its median.
     """
-    forecaster = final.forecaster
+    forecaster, tail = final.forecaster, final.forecaster.tail
     if known is None or find_effects(forecaster.fitted) is not None:
         return {}
     first = len(panel.columns) - panel.known
@@ -59,7 +60,7 @@ def compare_inputs(panel: Panel, final: FinalForecast, known: Array | None) -> d
     for origin, places in list(group_inputs(panel).items())[:MOST_INPUTS]:
         without = known.copy()
         without[:, places] = np.stack(usual)[:, places, None]
-        forecasts = forecaster.fitted.predict(forecaster.tail, final_windows(forecaster.tail), (), without)
+        forecasts = predict_on_clock(forecaster.fitted, tail, final_windows(tail), (), without)
         added[origin] = final.forecasts.mean - forecasts.mean
     return added
 

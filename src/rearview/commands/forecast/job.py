@@ -23,6 +23,7 @@ from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import check_length, drop_empty_targets, note_ends
 from rearview.data.panel_reader import open_source, read_panel
 from rearview.data.read_options import ReadOptions
+from rearview.data.wall_clock import follow_clock
 from rearview.data.windows import final_windows
 from rearview.estimators.auto import fit as portfolio
 from rearview.estimators.auto import schedule
@@ -239,7 +240,7 @@ def plan(job: Job, folder: Path, listener: Listener, started: float | None = Non
     table = open_source(job.file if job.table is None else job.table, job.reading)
     whole = read_panel(table, job.reading)
     named = job.reading.target is not None or job.reading.target_col is not None
-    panel = note_ends(drop_empty_targets(whole, named=named))
+    panel = follow_clock(note_ends(drop_empty_targets(whole, named=named)), job.spec.horizon)
     for finding in panel.findings:
         listener.say(finding.message)
     model = planning.choose_model(panel, None)

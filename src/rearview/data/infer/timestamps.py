@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rearview.core.errors import InputError
 from rearview.data.infer import timestamp_text
 from rearview.data.infer.problems import MOST_NAMED, MessyData, Problem, Repair
-from rearview.data.infer.wall_time import to_utc, to_wall_time, zone_of
+from rearview.data.infer.wall_time import find_zone_of_offsets, offset_name, to_utc, to_wall_time, zone_of
 from rearview.data.io.table import Table, TableColumn
 from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.read_options import ReadOptions
@@ -58,6 +58,8 @@ class Times:
     format: str | None = None
     offsets: tuple[str, str] | None = None
     """The least and the greatest offset from UTC, where rows have different ones."""
+    alike: bool = False
+    """The time zone is not named, but its clocks have the offsets of all rows."""
     bare: bool = False
     """The stamps were written without the time zone that they are in."""
     wall: Stamps | None = None
@@ -94,6 +96,8 @@ class Times:
         if self.offsets is not None:
             where = "it" if self.timezone == "UTC" else self.timezone
             how = f"stamps are counted in UTC and forecasts are given in {where}"
+            if self.alike:
+                how += ", whose clocks have these offsets; name another zone with timezone (--timezone)"
             if self.stored == "wall":
                 how = "days are kept as local time and forecasts are given without an offset"
             message = f"Stamps have offsets from {self.offsets[0]} to {self.offsets[1]}; {how}."
@@ -358,15 +362,18 @@ def _read_text(table: Table, name: str, cells: list[str], options: ReadOptions, 
     if text.offset is None:
         return _in_zone(Times(text.wall, kind, format=shape, settled=text.settled, other=text.other), options)
     if isinstance(text.offset, int):
-        zone = "UTC" if text.offset == 0 else _offset_name(text.offset)
+        zone = "UTC" if text.offset == 0 else offset_name(text.offset)
         if daily:
             return Times(text.wall, kind, zone, format=shape)
         return Times(text.wall - np.timedelta64(text.offset, "m"), kind, options.timezone or zone, "utc", shape)
     # Offsets differ, as over a change of clocks: exact moments in UTC, but days stay what they are.
-    both = _offset_name(int(text.offset.min())), _offset_name(int(text.offset.max()))
+    both = offset_name(int(text.offset.min())), offset_name(int(text.offset.max()))
     if daily:
         return Times(text.wall, kind, format=shape, offsets=both)
-    moments = np.asarray(text.wall - text.offset.astype("timedelta64[m]"))
+    offsets = text.offset.astype("timedelta64[m]")
+    moments = np.asarray(text.wall - offsets)
+    if options.timezone is None and (alike := find_zone_of_offsets(moments, offsets)) is not None:
+        return Times(moments, kind, alike, "utc", shape, both, alike=True)
     return Times(moments, kind, options.timezone or "UTC", "utc", shape, both)
 
 
@@ -392,10 +399,6 @@ def _bad_stamps(cells: list[str], text: timestamp_text.Unreadable, options: Read
     elif options.date_format is not None:
         advice, flag = "correct the cell, or give another date_format (--date-format)", "--date-format"
     return tuple(BadStamp(row, cells[row], why, advice, flag) for row, why in rows.items())
-
-
-def _offset_name(minutes: int) -> str:
-    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
 
 
 def localise(stamps: Stamps, layout: Layout) -> NativeSeries:

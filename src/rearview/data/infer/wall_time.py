@@ -1,4 +1,4 @@
-"""Time zones: wall time into UTC and back, and the zone that a repeated hour in autumn shows."""
+"""Time zones: wall time into UTC and back, when clocks change, and the zone that offsets or a repeated hour show."""
 
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
@@ -11,6 +11,7 @@ from rearview.data.step import Stamps
 
 _LIKELY_ZONES = ("Europe/Berlin", "Europe/London", "Europe/Athens", "America/New_York")
 """A zone for each rule by which clocks change in Europe and North America."""
+_LAST_DAY = np.datetime64("9999-12-31", "D")
 
 
 def zone_of(name: str) -> tzinfo:
@@ -29,10 +30,30 @@ def to_wall_time(stamps: Stamps, layout: Layout) -> Stamps:
     """Stamps as a clock in the data's time zone shows them, without the zone."""
     if layout.timezone is None or layout.stored != "utc" or stamps.dtype.kind != "M":
         return stamps
-    zone = zone_of(layout.timezone)
-    moments: list[datetime] = stamps.astype("datetime64[us]").tolist()
-    local = [moment.replace(tzinfo=UTC).astimezone(zone).replace(tzinfo=None) for moment in moments]
-    return np.array(local, dtype="datetime64[us]").reshape(stamps.shape)
+    return np.asarray(stamps + offsets_at(stamps, layout.timezone))
+
+
+def offsets_at(moments: Stamps, zone: str) -> NDArray[np.timedelta64]:
+    """How far the clocks of a zone are ahead of UTC at moments of UTC."""
+    days, which = np.unique(moments.astype("datetime64[D]"), return_inverse=True)
+    rules, which = zone_of(zone), which.reshape(moments.shape)
+    begins, ends = (_look_up(np.minimum(days + after, _LAST_DAY), rules) for after in (0, 1))
+    offsets, changing = begins[which], (begins != ends)[which]
+    offsets[changing] = _look_up(moments[changing], rules)
+    return offsets
+
+
+def clock_changes(first: np.datetime64, last: np.datetime64, zone: str) -> Stamps:
+    """The moments of UTC after the first and up to the last one at which the clocks of a zone are changed."""
+    begin, end = np.array([first, last], dtype="datetime64[D]")
+    days = np.arange(begin, end + 2)
+    offsets, rules = offsets_at(days, zone), zone_of(zone)
+    moments = []
+    for number in np.flatnonzero(offsets[1:] != offsets[:-1]).tolist():
+        minutes = np.arange(days[number], days[number + 1] + 1, np.timedelta64(1, "m"))
+        moments.append(minutes[(_look_up(minutes, rules) != offsets[number]).argmax()])
+    changes = np.array(moments, dtype="datetime64[us]")
+    return changes[(changes > first) & (changes <= last)]
 
 
 def to_utc(wall: Stamps, zone: str) -> Stamps:
@@ -55,6 +76,23 @@ def find_zone(wall: Stamps, repeated: NDArray[np.bool_]) -> str | None:
             if twice.any() and repeated[twice].all():
                 return zone
     return None
+
+
+def find_zone_of_offsets(moments: Stamps, offsets: NDArray[np.timedelta64]) -> str | None:
+    """The time zone whose clocks have these offsets at moments of UTC."""
+    return next((zone for zone in _LIKELY_ZONES if np.array_equal(offsets_at(moments, zone), offsets)), None)
+
+
+def offset_name(minutes: int) -> str:
+    """The zone of a fixed offset, as `zone_of` reads it: +01:00."""
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+
+
+def _look_up(moments: Stamps, rules: tzinfo) -> NDArray[np.timedelta64]:
+    """The offset of each moment of UTC, one after another."""
+    each: list[datetime] = moments.astype("datetime64[us]").tolist()
+    offsets = [moment.replace(tzinfo=UTC).astimezone(rules).utcoffset() for moment in each]
+    return np.array(offsets, dtype="timedelta64[us]")
 
 
 def _offsets(wall: Stamps, zone: str) -> tuple[Stamps, Stamps]:

@@ -13,6 +13,7 @@ import numpy as np
 from rearview.data.panel import Finding, Panel
 from rearview.data.windows import Windows, final_windows
 from rearview.estimators.auto.ensemble import Ensemble, forecast_member
+from rearview.estimators.clock_view import ClockView
 from rearview.estimators.forecast.predictor import Array, Bounds, Forecasts, Predictor
 from rearview.tasks import statistical_models
 
@@ -37,7 +38,27 @@ def forecast_in_time(
     `left(slower)` are the seconds left where all that follows takes so many times as long as it would have before.
     `spare` is a cheap forecaster for series that nothing else has time for.
     """
-    which = final_windows(panel)
+    horizon = ensemble.spec.horizon
+
+    def predict(rows: Panel, which: Windows, inputs: Array | None) -> Forecasts:
+        nonlocal ensemble
+        ensemble, forecasts = _forecast_rows(ensemble, spare, rows, which, levels, inputs, left)
+        return forecasts
+
+    forecasts = ClockView.of(panel, horizon).forecast(predict, final_windows(panel), horizon, known)
+    return ensemble, forecasts
+
+
+def _forecast_rows(
+    ensemble: Ensemble,
+    spare: Predictor | None,
+    panel: Panel,
+    which: Windows,
+    levels: tuple[float, ...],
+    known: Array | None,
+    left: Callable[[float], float],
+) -> tuple[Ensemble, Forecasts]:
+    """The same of rows as they are."""
     if len(which) < MANY:
         return ensemble, ensemble.predict(panel, which, levels, known)
     shares = zip(ensemble.members, ensemble.common.tolist(), strict=True)

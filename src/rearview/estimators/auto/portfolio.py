@@ -3,12 +3,14 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from rearview.core.errors import InputError
 from rearview.data.launch import find_begins
 from rearview.data.panel import Panel
+from rearview.data.wall_clock import on_clock
 from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
 from rearview.estimators.auto.effects import Effects, WithEffects
@@ -35,6 +37,7 @@ PRIORS = {
 (docs/findings-defaults.md). A network trained from scratch weighs less, because its backtest is too optimistic."""
 
 Fit = Callable[[Panel, Session], Predictor]
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
     """
     if given is not None:
         return (given,) if given > 1 else ()
+    panel = on_clock(panel)
     if panel.known:
         some = panel.only(panel.ids[:: -(-panel.series // MOST_SERIES)])
         panel = Effects.fit(some, panel.step.seasons).remove(some)
@@ -142,11 +146,14 @@ def list_candidates(
     if requested in ALONE:
         candidates = [one for one in candidates if one.name == requested]
         quick = True
-    if not panel.known:
-        return candidates
-    find = _find_effects(seasons)
-    cleared = [replace(one, fit=_with_effects(one.fit, find)) for one in candidates if one.name != "itransformer"]
-    return cleared if quick else [*cleared, _network("itransformer", spec, seasons)]
+    if panel.known:
+        find = _once(lambda rows: Effects.fit(rows, seasons))
+        cleared = [replace(one, fit=_with_effects(one.fit, find)) for one in candidates if one.name != "itransformer"]
+        candidates = cleared if quick else [*cleared, _network("itransformer", spec, seasons)]
+    if panel.clock is not None:
+        lay_out = _once(on_clock)
+        candidates = [replace(one, fit=_by_clock(one.fit, lay_out)) for one in candidates]
+    return candidates
 
 
 def _tune(shipped: Pretrained, session: Session) -> Predictor:
@@ -180,19 +187,24 @@ def _network(name: str, spec: ForecastSpec, seasons: tuple[int, ...]) -> Candida
     return Candidate(name, meanings[name], fit_rows, trains=True)
 
 
-def _find_effects(seasons: tuple[int, ...]) -> Callable[[Panel], Effects]:
-    """The effects of known inputs in some rows, found once for all candidates that are fitted to them."""
-    cache: list[tuple[Panel, Effects]] = []
+def _once(make: Callable[[Panel], Made]) -> Callable[[Panel], Made]:
+    """What is made of some rows, made once for all candidates that are fitted to them."""
+    cache: list[tuple[Panel, Made]] = []
 
-    def find(rows: Panel) -> Effects:
-        for panel, effects in cache:
+    def find(rows: Panel) -> Made:
+        for panel, made in cache:
             if panel is rows:
-                return effects
-        cache.append((rows, Effects.fit(rows, seasons)))
+                return made
+        cache.append((rows, make(rows)))
         del cache[:-2]  # those of the backtest, and those of the forecast
         return cache[-1][1]
 
     return find
+
+
+def _by_clock(fit: Fit, lay_out: Callable[[Panel], Panel]) -> Fit:
+    """The same on rows by the clock on the wall."""
+    return lambda rows, session: fit(lay_out(rows), session)
 
 
 def _with_effects(fit: Fit, find: Callable[[Panel], Effects]) -> Fit:

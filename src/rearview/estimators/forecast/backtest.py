@@ -22,6 +22,7 @@ from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import TooShort, check_length
 from rearview.data.windows import Windows, final_windows
+from rearview.estimators.clock_view import predict_on_clock
 from rearview.estimators.forecast.prediction import variables
 from rearview.estimators.forecast.predictor import Array, Bounds, Predictor
 from rearview.estimators.options import check_whole
@@ -198,7 +199,7 @@ def backtest(
         place_of = {name: s for s, name in enumerate(rows.ids)}
         last = final_windows(rows).take(np.array([place_of[panel.ids[s]] for s in which.series]))
         ahead = _known_ahead(panel, which, horizon) if fitted.known else None
-        forecasts = fitted.predict(select_columns(rows, fitted), last, levels, ahead)
+        forecasts = predict_on_clock(fitted, select_columns(rows, fitted), last, levels, ahead)
         notes |= dict.fromkeys(forecasts.notes)
         place = which.series[:, None] * panel.targets + np.arange(panel.targets)
         mean[w, place] = forecasts.mean

@@ -16,6 +16,7 @@ from rearview.data.panel_checks import check_length
 from rearview.data.scale import Scaler
 from rearview.data.split import Split, find_short_series, split
 from rearview.data.statics import StaticScale
+from rearview.data.wall_clock import on_clock
 from rearview.data.windows import Source
 from rearview.estimators import base
 from rearview.estimators.base import NO_CHECKPOINT, Session
@@ -184,6 +185,7 @@ def fit(panel: Panel, spec: ForecastSpec, session: Session = NO_CHECKPOINT, *, t
 
 def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
     """Plan, split, scale, and create the network; what can't be trained is refused."""
+    panel = on_clock(panel)
     if uses_shipped_weights(spec):
         return Pretrained.of(panel, spec)
     panel = transform_panel(panel, spec)

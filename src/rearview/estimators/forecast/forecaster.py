@@ -29,6 +29,7 @@ from rearview.data.panel_checks import check_years, drop_empty_targets, note_end
 from rearview.data.panel_reader import open_source, read_panel, settle
 from rearview.data.read_options import ReadOptions
 from rearview.data.step import Step
+from rearview.data.wall_clock import follow_clock, spare_rows
 from rearview.data.windows import final_windows
 from rearview.estimators import base
 from rearview.estimators.auto import fit as portfolio
@@ -36,6 +37,7 @@ from rearview.estimators.auto import schedule
 from rearview.estimators.auto.ensemble import Ensemble, find_attention
 from rearview.estimators.auto.fit import AutoFit
 from rearview.estimators.base import Estimator, Session, load_views
+from rearview.estimators.clock_view import ClockView, predict_on_clock
 from rearview.estimators.forecast import backtest as backtesting
 from rearview.estimators.forecast import storage
 from rearview.estimators.forecast.as_of import AsOf
@@ -125,7 +127,7 @@ class Forecaster(Estimator[Predictor]):
         """Use a model that was fitted elsewhere, to forecast what follows the rows of `panel`."""
         self._fitted, self._trained = fitted, settle(self.reading, panel.layout)
         self._rows = select_columns(panel, fitted)
-        self._tail = self._rows.tail(fitted.lookback)
+        self._tail = self._rows.tail(fitted.lookback + spare_rows(panel))
 
     def predict(
         self,
@@ -161,7 +163,7 @@ class Forecaster(Estimator[Predictor]):
     def _forecast_ahead(self, panel: Panel, levels: tuple[float, ...], known: Array | None) -> Forecasts:
         """Forecasts that are all finite, but for series without observed values."""
         which = final_windows(panel)
-        return check_finite(self.fitted.predict(panel, which, levels, known), panel, which)
+        return check_finite(predict_on_clock(self.fitted, panel, which, levels, known), panel, which)
 
     def what_if(self, changed: Frame, frame: Frame = None, *, future: Frame = None) -> Frame:
         """What a change of known inputs makes of the forecast: as planned, as changed, and the difference.
@@ -277,7 +279,9 @@ class Forecaster(Estimator[Predictor]):
         panel = self.tail if frame is None else self.read_new(frame)
         panel = panel if series is None else select_series(panel, series)
         known = read_known(panel, stamps_ahead(panel, self.spec.horizon), future, self.reading_of_new)
-        network, rows = find_attention(self.fitted, panel)
+        view = ClockView.of(panel, self.spec.horizon)
+        known = None if known is None else view.inputs(known, np.arange(panel.series))[..., : self.spec.horizon]
+        network, rows = find_attention(self.fitted, view.panel)
         return explain_windows(network, rows, known if network.known else None)
 
     def leaderboard(self) -> Frame:
@@ -350,7 +354,8 @@ class Forecaster(Estimator[Predictor]):
     def read_to_fit(self, frame: Frame) -> Panel:
         """The same without series and columns that have no value; one that was named as a target is refused."""
         named = self.reading.target is not None or self.reading.target_col is not None
-        return note_ends(drop_empty_targets(self.read(frame), named=named))
+        panel = note_ends(drop_empty_targets(self.read(frame), named=named))
+        return follow_clock(panel, self.spec.horizon)
 
     def read_new(self, frame: Frame) -> Panel:
         """The panel of new rows as the fitted network reads it; another step or a missing column is refused.
@@ -359,6 +364,7 @@ class Forecaster(Estimator[Predictor]):
         that were dropped in training need not be there.
         """
         panel = keep_time_of_day(read_on_step(frame, self._read_trained, self.fitted.step), self.tail.layout)
+        panel = replace(panel, clock=self.tail.clock if panel.layout.stored == "utc" else None)
         return check_values(select_columns(anchor_months(panel, self.tail), self.fitted))
 
     def _read_trained(self, frame: Frame, *, freq: str | None = None) -> Panel:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rearview.core.errors import SettingsError
 from rearview.core.model_folder import FORECASTER, DamagedModel, strip_prefix
-from rearview.data.panel import Finding, Layout, Panel
+from rearview.data.panel import Clock, Finding, Layout, Panel
 from rearview.data.statics import Statics, StaticScale
 from rearview.data.step import Step
 from rearview.estimators.auto.effects import Effects, WithEffects
@@ -42,6 +42,8 @@ def save(folder: Path, fitted: Predictor, tail: Panel, reading: Facts) -> None:
         "reading": reading,
         "tail": {"ids": tail.ids, "columns": tail.columns, "layout": asdict(tail.layout)},
     }
+    if tail.clock is not None:
+        facts["tail"]["clock"] = asdict(tail.clock)
     if tail.statics is not None:
         facts["tail"]["statics"] = tail.statics.names
         tensors |= to_tensors({"tail.statics": tail.statics.values})
@@ -293,6 +295,7 @@ def _read_tail(stored: Stored, fitted: Predictor) -> Panel:
         step=step,
         layout=Layout(**{**layout, "static": tuple(layout.get("static", ())), "levels": levels}),
         statics=Statics(tuple(tail["statics"]), stored.array("tail.statics")) if "statics" in tail else None,
+        clock=Clock(**tail["clock"]) if "clock" in tail else None,
         # Models saved before anchors were kept have none: their rows tell the day of the month, as far as they do.
         anchors=stamps("tail.anchors") if "tail.anchors" in stored.tensors else None,
     )
