@@ -5,12 +5,13 @@ forecaster sees: they set the scale, and hide the season of what came after.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.data.panel import Panel
-from rearview.data.windows import Windows
+from rearview.data.windows import Windows, final_windows
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -53,3 +54,25 @@ def find_begins(panel: Panel, which: Windows, targets: int) -> Rows:
             if idle := count_idle(panel.values[first:start, target][seen]):
                 begins[window, target] += seen[idle]
     return begins
+
+
+def cut_idle(panel: Panel, least: int) -> Panel:
+    """The panel since its launches; all of it where no series would keep `least` rows, or none was launched.
+
+    Rows before the first launch of a series are cut off, and a column that was launched later is missing until then.
+    """
+    first = panel.first.copy()
+    first[:, : panel.targets] = find_begins(panel, final_windows(panel), panel.targets)
+    launched = (first > panel.first).any(axis=1)
+    begins = np.where(launched, first[:, : panel.targets].min(axis=1), panel.offsets[:-1])
+    if not launched.any() or int((panel.offsets[1:] - begins).max()) < least:
+        return panel
+    later = first > np.maximum(panel.first, begins[:, None])
+    if later.any():
+        values = panel.values.copy()
+        observed = np.ones(values.shape, dtype=np.bool_) if panel.observed is None else panel.observed.copy()
+        for series, column in np.argwhere(later).tolist():
+            rows = slice(int(panel.offsets[series]), int(first[series, column]))
+            values[rows, column], observed[rows, column] = 0, False
+        panel = replace(panel, values=values, observed=observed)
+    return replace(panel, first=first).between(begins, panel.offsets[1:])

@@ -103,10 +103,12 @@ class Source:
         inputs: bool = True,
         calendar: str | None = None,
         statics: NDArray[np.float64] | None = None,
+        begins: NDArray[np.int64] | None = None,
     ) -> None:
         """`inputs`: whether past and known inputs come along; `calendar`: the step whose calendar features do.
 
-        `statics` [series, feature] describe the series.
+        `statics` [series, feature] describe the series. `begins` [window, target]: rows before which a past is not
+        read, such as those of launches.
         """
         known = len(panel.columns) - panel.known
         self.lookback, self.horizon = lookback, horizon
@@ -120,8 +122,15 @@ class Source:
         self.inverse = self._put((1 / scaler.std[:, taken]).astype(np.float32))
         self.observed = None if panel.observed is None else self._put(panel.observed[:, : panel.targets])
         self.first = self._put(panel.first[:, taken]) if bool((panel.first > panel.offsets[:-1, None]).any()) else None
-        self.begin = self._put(panel.offsets[:-1].copy())
-        self.padded = bool((which.starts - lookback < panel.offsets[which.series]).any())
+        begin, idle = panel.offsets[which.series], None
+        if begins is not None:
+            late = (begins > panel.first[which.series, : panel.targets]).any(axis=1)
+            begin = np.where(late, begins.min(axis=1), begin)
+            idle = begins if bool((begins[late] > begin[late, None]).any()) else None
+        self.begin = self._put(begin)
+        """[window]: the first row that it may read."""
+        self.idle = None if idle is None else self._put(idle)
+        self.padded = bool((which.starts - lookback < begin).any())
         self.marks = None if calendar is None else self._put(features(panel.stamps, calendar).T.copy())
         self.statics = None if statics is None else self._put(statics.astype(np.float32))
         self.starts = self._put(which.starts)
@@ -151,7 +160,7 @@ class Source:
         rows = self.starts[index][:, None] + ahead
         mask = None
         if self.padded:
-            begin = self.begin[series][:, None]
+            begin = self.begin[index][:, None]
             mask = rows[:, : self.lookback] >= begin
             rows = torch.maximum(rows, begin)
         cells = self.values[rows]
@@ -161,6 +170,8 @@ class Source:
         if self.first is not None:
             # Before the first observed value there is nothing to repeat: the training mean stands there, which is 0.
             cells.masked_fill_(rows[:, :, None] < self.first[series][:, None], 0)
+        if self.idle is not None:
+            cells[:, :, : self.targets].masked_fill_(rows[:, :, None] < self.idle[index][:, None], 0)
         if mask is not None:
             cells[:, : self.lookback].masked_fill_(~mask[:, :, None], 0)
         observed = None if self.observed is None else self.observed[rows[:, self.lookback :]].transpose(1, 2)

@@ -7,7 +7,7 @@ from samples import numbers
 
 import rearview as rv
 from rearview.core.errors import RearviewError
-from rearview.data.launch import count_idle, find_begins
+from rearview.data.launch import count_idle, cut_idle, find_begins
 from rearview.data.panel_reader import load
 from rearview.data.windows import Windows, final_windows
 from rearview.estimators.forecast.predictor import list_pasts
@@ -76,6 +76,44 @@ def test_a_linear_forecast_is_fitted_to_the_rows_since_a_launch() -> None:
     np.testing.assert_allclose(numbers(whole), numbers(since), rtol=1e-5, atol=1e-4)
     with pytest.raises(RearviewError, match="9 rows since a launch are too few"):
         rv.Forecaster(model="ridge", horizon=5).fit(frame(launched(211, 9)))
+
+
+@pytest.mark.parametrize("model", ["patchtst", "dlinear"])
+def test_a_network_is_trained_on_the_rows_since_a_launch(model: str) -> None:
+    options = {"model": model, "horizon": 5, "training": {"epochs": 2}, "device": "cpu"}
+    whole, since = (rv.Forecaster(**options).fit(frame(one)) for one in (launched(211, 97), launched(211, 97)[211:]))
+    np.testing.assert_allclose(numbers(whole.predict()), numbers(since.predict()), rtol=1e-4)
+    assert [any("launch" in note for note in one.fitted.notes) for one in (whole, since)] == [True, False]
+    late, bare = (whole.predict(frame(launched(idle, 13))) for idle in (101, 0))  # fewer rows than its look-back
+    np.testing.assert_allclose(numbers(late), numbers(bare), rtol=1e-4)
+
+
+def test_columns_that_are_launched_apart_are_each_read_since_their_own_launch() -> None:
+    columns = np.stack([launched(61, 90), launched(101, 50), launched(121, 30)], axis=1)
+    forecaster = rv.Forecaster(model="patchtst", horizon=5, lookback=40, training={"epochs": 1}, device="cpu")
+    forecaster.fit(columns)
+    other = np.where(columns == 0, 7.0, columns)  # another value stood before
+    np.testing.assert_allclose(numbers(forecaster.predict(other)), numbers(forecaster.predict(columns)), rtol=1e-4)
+
+
+def test_rows_before_launches_are_cut_off_or_missing() -> None:
+    panel = load(np.stack([launched(61, 90), launched(101, 50)], axis=1))
+    since = cut_idle(panel, 90)
+    assert (since.lengths.tolist(), since.first.tolist()) == ([90], [[0, 40]])
+    np.testing.assert_array_equal(since.observed[:, 1], np.arange(90) >= 40)
+    np.testing.assert_allclose(since.original_column(slice(40, 90), 0, 1), launched(101, 50)[101:], rtol=1e-6)
+    assert (since.values[:40, 1] == 0).all()  # as before any first value, the centre stands there
+    assert cut_idle(panel, 91) is panel
+    always = load(np.stack([launched(0, 90), np.arange(90.0)], axis=1))
+    assert cut_idle(always, 1) is always
+
+
+def test_a_series_that_was_not_launched_keeps_all_rows() -> None:
+    parts = [frame(values).assign(unique_id=name) for name, values in (("a", launched(61, 29)), ("b", launched(0, 90)))]
+    panel = load(pd.concat(parts), target="y", time_col="ds", id_col="unique_id")
+    since = cut_idle(panel, 50)
+    assert since.lengths.tolist() == [29, 90]
+    assert since.observed is None
 
 
 def test_a_note_says_that_rows_before_a_launch_are_not_read() -> None:

@@ -16,6 +16,7 @@ from rearview.estimators.auto import linear
 from rearview.estimators.auto.effects import Effects, WithEffects
 from rearview.estimators.auto.statistical import MOST_ROWS, Statistical
 from rearview.estimators.base import Session
+from rearview.estimators.forecast.fit import begin_at_launches
 from rearview.estimators.forecast.fit import fit as fit_network
 from rearview.estimators.forecast.predictor import Predictor
 from rearview.estimators.forecast.spec import ALONE, ForecastSpec
@@ -178,7 +179,8 @@ def _statistics(
 
 def _network(name: str, spec: ForecastSpec, seasons: tuple[int, ...]) -> Candidate:
     def fit_rows(rows: Panel, session: Session) -> Predictor:
-        return fit_network(rows, replace(spec, model=name, lookback=choose_lookback(rows, spec, seasons)), session)
+        lookback = choose_lookback(begin_at_launches(rows, spec), spec, seasons)
+        return fit_network(rows, replace(spec, model=name, lookback=lookback), session)
 
     meanings = {
         "patchtst": "attention over patches of each column, trained on all of them",

@@ -54,7 +54,7 @@ class WholeWindows(Source):
         if self.observed is None:
             return None if mask is None else mask[:, None].expand(-1, self.targets, -1)
         rows = self.starts[index][:, None] + self._ahead[: self.lookback]
-        rows = torch.maximum(rows, self.begin[self.series[index]][:, None])
+        rows = torch.maximum(rows, self.begin[index][:, None])
         seen = self.observed[rows].transpose(1, 2)
         return seen if mask is None else seen & mask[:, None]
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from rearview import models, train
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.calendar import names as calendar_names
+from rearview.data.launch import cut_idle
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_length
 from rearview.data.scale import Scaler
@@ -183,6 +184,11 @@ def fit(panel: Panel, spec: ForecastSpec, session: Session = NO_CHECKPOINT, *, t
     return prepared.train(session)
 
 
+def begin_at_launches(panel: Panel, spec: ForecastSpec) -> Panel:
+    """The rows that a network is trained on: those since launches, or all where these leave no series long enough."""
+    return cut_idle(panel, (spec.lookback or planning.SHORTEST) + spec.horizon)
+
+
 def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
     """Plan, split, scale, and create the network; what can't be trained is refused."""
     panel = on_clock(panel)
@@ -193,6 +199,9 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
     check_model(name)
     claims = models.claims(name)
     panel, notes = planning.select_usable(panel, name)
+    since = begin_at_launches(panel, spec)
+    if since is not panel:
+        panel, notes = since, (*notes, "Trained on the rows since a launch alone: before, one value stood for long.")
     longest = int(panel.lengths.max())
     season = planning.choose_season(panel, spec.season, longest)
     lookback = planning.choose_lookback(panel, spec.horizon, spec.lookback, longest)

@@ -1,5 +1,6 @@
 """Forecasts of a fitted network after some windows of a panel, in original units."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,8 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.core.wording import listing
+from rearview.core.wording import listing, quantity
 from rearview.data.calendar import features
+from rearview.data.launch import find_begins
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
 from rearview.data.statics import StaticScale
@@ -53,6 +55,7 @@ class Fitted(base.FittedPanel):
             inputs=len(self.columns) > self.targets,
             calendar=self.calendar,
             statics=self.describe(panel),
+            begins=find_begins(panel, which, self.targets),
         )
 
     def describe(self, panel: Panel) -> Array | None:
@@ -90,7 +93,7 @@ class Fitted(base.FittedPanel):
             return cells
 
         intervals, notes = _intervals(self, yhat, scale, levels)
-        findings = tuple(_warn_of_past(self, panel, which, scaler, unobserved))
+        findings = tuple(_warn_of_past(self, panel, which, source.begin.cpu().numpy(), unobserved))
         quantiles = self.task.quantiles
         mean = original(yhat[..., quantiles.index(0.5) if quantiles else 0])
         bounds = {level: (original(low), original(high)) for level, (low, high) in intervals.items()}
@@ -153,11 +156,18 @@ def variables(panel: Panel) -> tuple[str, ...]:
 
 
 def _warn_of_past(
-    fitted: Fitted, panel: Panel, which: Windows, scaler: Scaler, unobserved: NDArray[np.bool_]
+    fitted: Fitted,
+    panel: Panel,
+    which: Windows,
+    first: NDArray[np.int64],
+    unobserved: NDArray[np.bool_],
 ) -> list[Finding]:
-    """Warnings of windows that are short, hold nothing observed, or lie far from the rows of training."""
-    begins = np.maximum(which.starts - fitted.lookback, panel.offsets[which.series])
-    findings = []
+    """Findings on windows that begin at a launch, are short, hold nothing observed, or lie far from training's rows.
+
+    `first` [window] holds the first rows that may be read.
+    """
+    begins = np.maximum(which.starts - fitted.lookback, first)
+    findings = list(note_launches(panel, which, fitted.targets))
     short = int((which.starts - begins < fitted.lookback).sum())
     if short:
         message = (
@@ -176,16 +186,26 @@ def _warn_of_past(
             "on the last one before, and intervals around it are likely too narrow."
         )
         findings.append(Finding("warning", "stale_past", len(names), message))
-    return findings + warn_of_far_values(fitted, panel, which, scaler)
+    return findings + warn_of_far_values(fitted, panel, which, fitted.scaler(panel))
+
+
+def note_launches(panel: Panel, which: Windows, targets: int) -> Iterator[Finding]:
+    """A finding on pasts that are read since a launch alone."""
+    late = int((find_begins(panel, which, targets) > panel.first[which.series, :targets]).sum())
+    if late:
+        message = f"{quantity(late, 'forecast')} read the rows since a launch alone: before, one value stood for long."
+        yield Finding("inferred", "launch", late, message)
 
 
 def warn_of_far_values(fitted: Fitted, panel: Panel, which: Windows, scaler: Scaler) -> list[Finding]:
     """A warning of windows whose values lie far from the rows of training."""
     begins = np.maximum(which.starts - fitted.lookback, panel.offsets[which.series])
+    launches = find_begins(panel, which, fitted.targets)
     far = np.zeros((len(which), fitted.targets), dtype=np.bool_)
     for w, (a, b, s) in enumerate(zip(begins.tolist(), which.starts.tolist(), which.series.tolist(), strict=True)):
-        distance = np.abs(panel.values[a:b, : fitted.targets] - scaler.mean[s, : fitted.targets]).max(axis=0)
-        far[w] = distance > FAR * scaler.std[s, : fitted.targets]
+        distance = np.abs(panel.values[a:b, : fitted.targets] - scaler.mean[s, : fitted.targets])
+        read = np.arange(a, b)[:, None] >= launches[w]
+        far[w] = distance.max(axis=0, where=read, initial=0) > FAR * scaler.std[s, : fitted.targets]
     far &= panel.first[which.series, : fitted.targets] < which.starts[:, None]
     if not far.any():
         return []

@@ -27,7 +27,7 @@ from rearview.estimators import base
 from rearview.estimators.auto.weights import measure_losses
 from rearview.estimators.base import Session
 from rearview.estimators.forecast.backtest import Backtest, backtest, ends_apart
-from rearview.estimators.forecast.prediction import Fitted, warn_of_far_values
+from rearview.estimators.forecast.prediction import Fitted, note_launches, warn_of_far_values
 from rearview.estimators.forecast.predictor import Array, Forecasts
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.stretch import (
@@ -147,7 +147,8 @@ class ZeroShot(Fitted):
         reaching = stretch_bounds(point, own, {level: read_factor(self.stretch, level) for level in levels})
         point, bounds = np.clip(point, floors, ceilings), cut_bounds(reaching, floors, ceilings)
         findings = (
-            *_find_limits(cases, self.lookback, far, panel),
+            *_find_limits(cases, self.lookback, far),
+            *note_launches(panel, which, self.targets),
             *warn_of_far_values(self, panel, which, self.scaler(panel)),
         )
         return Forecasts(which.series, point, bounds, tuple(one.message for one in findings), findings)
@@ -271,16 +272,12 @@ def _bounds(cells: Array, known: Sequence[float], level: float) -> tuple[Array, 
     return read(tail), read(1 - tail)
 
 
-def _find_limits(cases: Sequence[_Case], room: int, far: int, panel: Panel) -> Iterator[Finding]:
-    """Findings on pasts that are cut off, idle at first or short, and on `far`, the values too far off to be read."""
+def _find_limits(cases: Sequence[_Case], room: int, far: int) -> Iterator[Finding]:
+    """Findings on pasts that are cut off or short, and on `far`, the values too far off to be read."""
     cut = sum(case.begin > case.first for case in cases)
     if cut:
         message = f"{quantity(cut, 'forecast')} read the newest {room:,} rows alone; older ones are cut off."
         yield Finding("inferred", CUT_PAST, cut, message)
-    late = sum(int((case.begins > panel.first[case.series, case.columns]).sum()) for case in cases)
-    if late:
-        message = f"{quantity(late, 'forecast')} read the rows since a launch alone: before, one value stood for long."
-        yield Finding("inferred", "launch", late, message)
     short = sum(case.length < SHORTEST for case in cases)
     if short:
         message = f"{quantity(short, 'forecast')} start from fewer than {SHORTEST} rows, which tell little."
