@@ -275,6 +275,28 @@ def test_tuning_that_helps_before_the_last_rows_alone_leaves_the_weights_and_say
     assert fitted.stretch == glance().fit(frame).fitted.stretch
 
 
+def test_counters_are_not_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned = []
+    tune = zero_shot.base.train_network
+
+    def train(learner, task, source, *arguments):
+        learned.append(source)
+        return tune(learner, task, source, *arguments)
+
+    monkeypatch.setattr(zero_shot.base, "train_network", train)
+    meter = series(9000 + np.abs(walk(160)).cumsum())
+    fitted = glance(training={"epochs": 1}).fit(meter, tune=True, time_limit=20).fitted
+    assert (fitted.name, learned) == ("glance", [])
+    assert zero_shot.COUNTERS_ALONE in fitted.notes
+    glance(training={"epochs": 1}).fit(meter.assign(load=walk(160)), tune=True, time_limit=20)
+    assert learned
+    for source in learned:
+        batch = source.batch(torch.arange(len(source)))
+        assert not batch.observed[:, 0].any()
+        assert batch.observed[:, 1].all()
+        assert not batch.past[:, 0].any()
+
+
 def test_training_that_does_not_help_on_rows_held_out_leaves_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zero_shot.train, "evaluate", lambda *arguments: 1.0)
     forecaster = glance(training={"epochs": 1})

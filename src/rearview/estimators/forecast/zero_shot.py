@@ -17,7 +17,7 @@ import torch
 from rearview import train
 from rearview.core.settings import settings_from
 from rearview.core.wording import quantity
-from rearview.data.launch import Rows, find_begins
+from rearview.data.launch import Rows, cut_idle, find_begins
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import TooShort
 from rearview.data.scale import Scaler
@@ -27,6 +27,7 @@ from rearview.estimators import base
 from rearview.estimators.auto.weights import measure_losses
 from rearview.estimators.base import Session
 from rearview.estimators.forecast.backtest import Backtest, backtest, ends_apart
+from rearview.estimators.forecast.counters import hide_counters, list_counters
 from rearview.estimators.forecast.prediction import Fitted, note_launches, warn_of_far_values
 from rearview.estimators.forecast.predictor import Array, Forecasts
 from rearview.estimators.forecast.spec import ForecastSpec
@@ -86,6 +87,7 @@ TUNING: Mapping[str, Choice[object]] = {
     "epochs": Choice(16, "with early stopping"),
     "patience": Choice(3, "epochs without improvement"),
 }
+COUNTERS_ALONE = "Series that only ever rise are not trained on further: the weights stay as they came."
 
 
 Fit = Callable[[Panel], "ZeroShot"]
@@ -323,7 +325,9 @@ class Pretrained:
         levels = tuple(sorted({*GRID, *self.spec.levels}))
         test = self._backtest(start, levels, windows) if tune or self.spec.intervals == "conformal" else None
         fitted = start
-        if tune and test is not None:
+        if tune and list_counters(self.panel).all():
+            fitted = replace(start, notes=(*start.notes, COUNTERS_ALONE))
+        elif tune and test is not None:
             seconds = (TUNING_SECONDS if session.seconds is None else session.seconds) / 2
             half = replace(session, seconds=seconds, checkpoint=None, resume=False)
             tuned = self._backtest(lambda rows: Pretrained(self.spec, rows, self.card, ()).tuned(half), levels, windows)
@@ -390,7 +394,9 @@ class Pretrained:
 
         Where these are not forecast better for it, the weights stay as they came, and so does the name.
         """
-        start, spec, panel = self.start(), self.spec, transform_panel(self.panel, self.spec)
+        start, spec = self.start(), self.spec
+        # Launches and counters are read otherwise in a forecast than in training.
+        panel = hide_counters(cut_idle(transform_panel(self.panel, spec), 0))
         network = start.network
         assert isinstance(network, Network)
         settings = network.settings
