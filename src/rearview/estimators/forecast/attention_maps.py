@@ -19,7 +19,6 @@ from rearview.data.panel import Panel
 from rearview.data.windows import final_windows
 from rearview.estimators.forecast.prediction import Fitted, with_future
 from rearview.estimators.forecast.predictor import Array
-from rearview.estimators.forecast.transform import transform_panel
 from rearview.models.contract import Axes, Token, layer_names
 
 ALL = "all columns"
@@ -96,7 +95,7 @@ def select_series(panel: Panel, series: Sequence[str]) -> Panel:
 
 def explain_windows(fitted: Fitted, panel: Panel, known: Array | None) -> AttentionMaps:
     """The weights of every layer for the last window of each series; `known` is the future of known inputs."""
-    moved = transform_panel(panel, fitted.spec)
+    moved = fitted.move(panel)
     which = final_windows(moved)
     index = torch.arange(len(which))
     batch = with_future(fitted, moved, which, index, fitted.source(moved, which).pasts(index), known)

@@ -21,6 +21,7 @@ from rearview.data.wall_clock import on_clock
 from rearview.data.windows import Source
 from rearview.estimators import base
 from rearview.estimators.base import NO_CHECKPOINT, Session
+from rearview.estimators.forecast.counters import list_counters, take_additions
 from rearview.estimators.forecast.prediction import Fitted, outputs
 from rearview.estimators.forecast.spec import ForecastSpec, check_model
 from rearview.estimators.forecast.transform import transform_panel
@@ -58,6 +59,8 @@ class Prepared:
     notes: tuple[str, ...]
     statics: StaticScale | None
     """What describes the series, where the network has a place for it."""
+    adds_up: bool
+    """Whether the targets of the panel are what is added to counters at each step."""
 
     def train(self, session: Session = NO_CHECKPOINT) -> Fitted:
         """Train the network and calibrate its intervals."""
@@ -106,6 +109,7 @@ class Prepared:
             calendar=self.calendar,
             residuals=None,
             statics=self.statics,
+            adds_up=self.adds_up,
             history=history,
             notes=(*self.notes, f"Of each series, {cut.note}.", *fewer),
             findings=find_short_series(panel, cut, self.plan.lookback.value, spec.horizon),
@@ -154,7 +158,8 @@ class Prepared:
             y = batch.future.float().cpu().numpy().copy()
             if batch.observed is not None:
                 y[~batch.observed.cpu().numpy()] = np.nan
-            parts.append((y - yhat[..., 0]) / scale[..., None])
+            errors = y - yhat[..., 0]
+            parts.append((errors.cumsum(axis=-1) if self.adds_up else errors) / scale[..., None])
         residuals = np.concatenate(parts).transpose(1, 0, 2)  # [target, window, step]
         if self.panel.series > 1:
             residuals = residuals.reshape(1, -1, residuals.shape[-1])
@@ -202,6 +207,10 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
     since = begin_at_launches(panel, spec)
     if since is not panel:
         panel, notes = since, (*notes, "Trained on the rows since a launch alone: before, one value stood for long.")
+    # Quantiles of sums are no sums of quantiles.
+    adds_up = claims.trains and not spec.quantiles and bool(list_counters(panel).all())
+    if adds_up:
+        panel, notes = take_additions(panel), (*notes, "What is added at each step is forecast: values only ever rise.")
     longest = int(panel.lengths.max())
     season = planning.choose_season(panel, spec.season, longest)
     lookback = planning.choose_lookback(panel, spec.horizon, spec.lookback, longest)
@@ -244,4 +253,4 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
         future=spec.horizon if marks else 0,
         statics=0 if statics is None else len(statics.names),
     )
-    return Prepared(spec, panel, plan, name, network, task, cut, scaler, calendar, training, notes, statics)
+    return Prepared(spec, panel, plan, name, network, task, cut, scaler, calendar, training, notes, statics, adds_up)

@@ -127,7 +127,8 @@ class Forecaster(Estimator[Predictor]):
         """Use a model that was fitted elsewhere, to forecast what follows the rows of `panel`."""
         self._fitted, self._trained = fitted, settle(self.reading, panel.layout)
         self._rows = select_columns(panel, fitted)
-        self._tail = self._rows.tail(fitted.lookback + spare_rows(panel))
+        # One more tells what was added at the first.
+        self._tail = self._rows.tail(fitted.lookback + 1 + spare_rows(panel))
 
     def predict(
         self,

@@ -17,6 +17,7 @@ from rearview.data.scale import Scaler
 from rearview.data.statics import StaticScale
 from rearview.data.windows import Batch, Source, Windows
 from rearview.estimators import base
+from rearview.estimators.forecast.counters import read_newest, take_additions
 from rearview.estimators.forecast.predictor import Array, Forecasts
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
@@ -42,6 +43,13 @@ class Fitted(base.FittedPanel):
     residuals: Residuals | None
     statics: StaticScale | None = None
     """What describes the series, where the network has a place for it."""
+    adds_up: bool = False
+    """Whether the network forecasts what is added to counters at each step."""
+
+    def move(self, panel: Panel) -> Panel:
+        """The panel with its targets as the network reads them."""
+        panel = transform_panel(panel, self.spec)
+        return take_additions(panel) if self.adds_up else panel
 
     def source(self, panel: Panel, which: Windows) -> Source:
         """The windows of a panel as this network reads them."""
@@ -72,7 +80,9 @@ class Fitted(base.FittedPanel):
 
         `known` [window, column, step], in original units, holds the future of known inputs.
         """
-        panel = transform_panel(panel, self.spec)
+        unobserved = panel.first[which.series, : self.targets] >= which.starts[:, None]
+        newest = read_newest(transform_panel(panel, self.spec), which, self.targets)
+        panel = self.move(panel)
         source = self.source(panel, which)
         portion = max(1, MOST_CELLS // (source.channels * self.lookback))
         batches = [
@@ -84,11 +94,15 @@ class Fitted(base.FittedPanel):
         scaler = self.scaler(panel)
         level_of = (scaler.mean + panel.centre)[which.series, : self.targets, None]
         spread = scaler.std[which.series, : self.targets, None]
-
-        unobserved = panel.first[which.series, : self.targets] >= which.starts[:, None]
+        if self.adds_up:
+            yhat = yhat.cumsum(axis=2)
+            level_of = newest + level_of * np.arange(1, self.spec.horizon + 1)
 
         def original(scaled: NDArray[np.float32]) -> Array:
-            cells = undo_transform(scaled.astype(np.float64) * spread + level_of, self.spec)
+            cells = scaled.astype(np.float64) * spread + level_of
+            if self.adds_up:
+                cells = np.maximum.accumulate(np.maximum(cells, newest), axis=2)
+            cells = undo_transform(cells, self.spec)
             cells[unobserved] = np.nan
             return cells
 

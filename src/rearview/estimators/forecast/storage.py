@@ -80,6 +80,7 @@ def _pack(fitted: Predictor) -> tuple[Facts, dict[str, Tensor]]:
         return {**shared, **facts}, {name: _halve(tensor) for name, tensor in tensors.items()}
     if isinstance(fitted, Fitted):
         facts = {**{name: getattr(fitted, name) for name in _PLAIN}, "quantiles": fitted.task.quantiles}
+        facts["adds_up"] = fitted.adds_up
         facts |= _pack_statics(fitted.statics)
         residuals = fitted.residuals
         arrays = {
@@ -153,6 +154,7 @@ def _read_network(stored: Stored, spec: ForecastSpec) -> Fitted:
         task=Forecast(spec.horizon, spec.loss, facts["quantiles"]),
         residuals=residuals,
         statics=_read_statics(facts),
+        adds_up=facts.get("adds_up") is True,
         **stored.fields(_PLAIN),
         **stored.scale(len(facts["ids"]), len(facts["columns"])),
     )
