@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rearview.core.wording import quantity
+from rearview.data.far_values import FAR, bridge_far_values
 from rearview.data.panel import Panel
 from rearview.data.windows import Windows
 from rearview.estimators.forecast.predictor import Array, FittedModel, Forecasts, join_columns, list_pasts
@@ -57,12 +58,16 @@ class Statistical(FittedModel):
         """Forecast from the rows before each window's start (see `Predictor`)."""
         panel = transform_panel(panel, self.spec)
         listed = list(list_pasts(panel, which, self.targets, self.lookback))
-        pasts = [past for *_, past in listed]
+        pasts = [bridge_far_values(past) for *_, past in listed]
         quantiles, failed = fit_and_forecast(self.model, pasts, self.spec.horizon, self.seasons, levels, self.workers)
         cells = np.full((len(which), self.targets, self.spec.horizon, 1 + 2 * len(levels)), np.nan)
         for (window, _, target, _), values in zip(listed, quantiles, strict=True):
             cells[window, target] = undo_transform(values, self.spec)
         notes = self.notes
+        bridged = sum(past is not whole for past, (*_, whole) in zip(pasts, listed, strict=True))
+        if bridged:
+            count = quantity(bridged, "forecast")
+            notes = (*notes, f"{self.model}: {count} without a single value that lies more than {FAR} ranges off.")
         if failed:
             count = quantity(len(pasts), "forecast")
             notes = (*notes, f"{self.model} could not be fitted for {failed} of {count}, which are naive instead.")

@@ -17,6 +17,7 @@ import torch
 from rearview import train
 from rearview.core.settings import settings_from
 from rearview.core.wording import quantity
+from rearview.data.far_values import FAR, find_far_values
 from rearview.data.launch import Rows, cut_idle, find_begins
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import TooShort
@@ -60,10 +61,6 @@ CUT_PAST = "cut_past"
 LEAST_ROWS = 3
 SHORTEST = 8
 """Rows of the shortest series that the network was trained on."""
-FAR = 50
-"""Ranges of the middle four fifths of the past; a single value that is further from the median is not read."""
-LEAST_JUDGED = 30
-"""Observed values below which no value is left out as too far off."""
 GRID = (20.0, 40.0, 60.0, 80.0, 95.0)
 """Levels at which intervals are corrected, beside those asked for."""
 MOST_WINDOWS = 5
@@ -229,29 +226,19 @@ def _stack(panel: Panel, cases: Sequence[_Case]) -> tuple[Array, np.typing.NDArr
 
 
 def hide_far_values(past: Array, observed: np.typing.NDArray[np.bool_]) -> int:
-    """Mark single values out of all proportion as missing, and return how many: beside a typing error of 1e9 a series
-    of numbers near 1 has no shape left.
-
-    They are `FAR` times as far from the median as the middle four fifths of all values reach, at most one in a hundred,
-    and the two values after each are back among the others: what has just leapt may have come to stay.
-    """
+    """Mark single values out of all proportion as missing, and return how many."""
     count = observed.sum(-1)
     with np.errstate(over="ignore", invalid="ignore"):
         centred = np.where(observed, past - (past.sum(-1, where=observed) / np.maximum(count, 1))[..., None], 0.0)
         reach = np.abs(centred).max(-1, initial=0.0)
         # One in a hundred at most: such a value lies that many standard deviations off, and most series have none.
-        suspect = (count >= LEAST_JUDGED) & (reach**2 * count > 25 * (centred**2).sum(-1))
+        suspect = reach**2 * count > np.minimum(25, count / 2) * (centred**2).sum(-1)
     hidden = 0
     for place in np.argwhere(suspect):
         seen = observed[tuple(place)]
-        values = past[tuple(place)][seen]
-        low, middle, high = np.quantile(values, (0.1, 0.5, 0.9))
-        far = np.abs(values - middle) > FAR * (high - low)
-        back = ~np.append(far[1:], [True]) & ~np.append(far[2:], [True, True])
-        single = far & back
-        if high > low and 0 < single.sum() <= max(1, len(values) // 100) and far.sum() == single.sum():
-            seen[np.flatnonzero(seen)[single]] = False
-            hidden += int(single.sum())
+        far = find_far_values(past[tuple(place)][seen])
+        seen[np.flatnonzero(seen)[far]] = False
+        hidden += len(far)
     return hidden
 
 
