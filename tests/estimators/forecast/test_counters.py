@@ -9,7 +9,7 @@ from samples import numbers
 
 import rearview as rv
 from rearview.data.panel_reader import load
-from rearview.estimators.forecast.counters import list_counters, take_additions
+from rearview.estimators.forecast.transform import list_counters, take_additions
 
 OPTIONS = {"model": "patchtst", "horizon": 7, "lookback": 21, "training": {"epochs": 3}, "device": "cpu", "seed": 3}
 

@@ -21,10 +21,9 @@ from rearview.data.wall_clock import on_clock
 from rearview.data.windows import Source
 from rearview.estimators import base
 from rearview.estimators.base import NO_CHECKPOINT, Session
-from rearview.estimators.forecast.counters import list_counters, take_additions
 from rearview.estimators.forecast.prediction import Fitted, outputs
 from rearview.estimators.forecast.spec import ForecastSpec, check_model
-from rearview.estimators.forecast.transform import transform_panel
+from rearview.estimators.forecast.transform import list_counters, take_additions, transform_panel
 from rearview.estimators.forecast.zero_shot import Pretrained, uses_shipped_weights
 from rearview.models.contract import Model
 from rearview.tasks import plan as planning

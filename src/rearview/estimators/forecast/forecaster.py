@@ -47,7 +47,7 @@ from rearview.estimators.forecast.fit import fit
 from rearview.estimators.forecast.frames import WhatIf, backtest_frame, forecast_frame, what_if_frame
 from rearview.estimators.forecast.known_inputs import change_known, read_known
 from rearview.estimators.forecast.new_rows import anchor_months, check_values, keep_time_of_day
-from rearview.estimators.forecast.prediction import check_finite, variables
+from rearview.estimators.forecast.prediction import Fitted, check_finite, variables
 from rearview.estimators.forecast.predictor import Array, Forecasts, Predictor
 from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec, check_limit, read_levels
 from rearview.estimators.frames import Columns, Frame, has_whole_ids, read_on_step, to_native
@@ -127,8 +127,8 @@ class Forecaster(Estimator[Predictor]):
         """Use a model that was fitted elsewhere, to forecast what follows the rows of `panel`."""
         self._fitted, self._trained = fitted, settle(self.reading, panel.layout)
         self._rows = select_columns(panel, fitted)
-        # One more tells what was added at the first.
-        self._tail = self._rows.tail(fitted.lookback + 1 + spare_rows(panel))
+        before = isinstance(fitted, Fitted) and fitted.adds_up  # one row more tells what was added at the first
+        self._tail = self._rows.tail(fitted.lookback + before + spare_rows(panel))
 
     def predict(
         self,

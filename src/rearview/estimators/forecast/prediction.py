@@ -17,10 +17,9 @@ from rearview.data.scale import Scaler
 from rearview.data.statics import StaticScale
 from rearview.data.windows import Batch, Source, Windows
 from rearview.estimators import base
-from rearview.estimators.forecast.counters import read_newest, take_additions
 from rearview.estimators.forecast.predictor import Array, Forecasts
 from rearview.estimators.forecast.spec import ForecastSpec
-from rearview.estimators.forecast.transform import transform_panel, undo_transform
+from rearview.estimators.forecast.transform import read_newest, take_additions, transform_panel, undo_transform
 from rearview.tasks.conformal import Residuals, residuals_needed
 from rearview.tasks.objectives import Forecast
 

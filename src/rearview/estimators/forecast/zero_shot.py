@@ -28,7 +28,6 @@ from rearview.estimators import base
 from rearview.estimators.auto.weights import measure_losses
 from rearview.estimators.base import Session
 from rearview.estimators.forecast.backtest import Backtest, backtest, ends_apart
-from rearview.estimators.forecast.counters import hide_counters, list_counters
 from rearview.estimators.forecast.prediction import Fitted, note_launches, warn_of_far_values
 from rearview.estimators.forecast.predictor import Array, Forecasts
 from rearview.estimators.forecast.spec import ForecastSpec
@@ -39,7 +38,7 @@ from rearview.estimators.forecast.stretch import (
     read_factor,
     stretch_bounds,
 )
-from rearview.estimators.forecast.transform import transform_panel, undo_transform
+from rearview.estimators.forecast.transform import hide_counters, list_counters, transform_panel, undo_transform
 from rearview.estimators.options import Attention
 from rearview.models.contract import Shape
 from rearview.models.patch_hosts.glance import Network, Settings, find_limits
