@@ -86,19 +86,6 @@ LINES = {
         ),
         100,
     ),
-    "prime-constant": Line(
-        "Prime's iTransformer with and without FreDF, ETTh1, at a rate that is not halved after every epoch",
-        "prime_constant_rate.csv",
-        tuple(
-            _bench(
-                f"--dataset ETTh1 --model itransformer {ALL_HORIZONS} --protocol published:prime "
-                f"--train schedule=constant --loss {loss}",
-                "softmax; prime",
-            )
-            for loss in ("mse", "fredf:time_share=0.2")
-        ),
-        20,
-    ),
     "mica-full": Line(
         "MICA's gates at full length, 12,000 steps, the last weights kept",
         "mica_full.csv",
