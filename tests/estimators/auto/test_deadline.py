@@ -38,12 +38,16 @@ class Slow(SimpleNamespace):
 
 
 @pytest.fixture
-def panel(monkeypatch: pytest.MonkeyPatch) -> Panel:
+def stamps() -> pd.DatetimeIndex:
+    return pd.date_range("2024-01-01", periods=ROWS)
+
+
+@pytest.fixture
+def panel(stamps: pd.DatetimeIndex, monkeypatch: pytest.MonkeyPatch) -> Panel:
     monkeypatch.setattr(deadline, "MANY", 10)
     monkeypatch.setattr(deadline, "PARTS", 5)
-    days = pd.date_range("2024-01-01", periods=ROWS)
     frames = [
-        pd.DataFrame({"unique_id": f"s{n:02d}", "ds": days, "y": n + 0.5 + np.arange(ROWS)}) for n in range(COUNT)
+        pd.DataFrame({"unique_id": f"s{n:02d}", "ds": stamps, "y": n + 0.5 + np.arange(ROWS)}) for n in range(COUNT)
     ]
     return Forecaster(horizon=HORIZON).read_to_fit(pd.concat(frames))
 
@@ -116,3 +120,18 @@ def test_what_slows_down_leaves_more_time_for_the_end(
     monkeypatch.setattr(Slow, "growth", 2.0)
     ensemble, _ = run(("slow", 4.0, 2.0, 1.0), seconds=180.0)
     assert ensemble.leaderboard[0].note == f"no time left for 8 of {COUNT} series"
+
+
+@pytest.mark.parametrize(
+    "stamps", [pd.date_range(end=pd.Timestamp("2024-03-31 00:00", tz="Europe/Berlin"), periods=ROWS, freq="h")]
+)
+def test_an_hour_that_clocks_skip_takes_no_share_from_what_was_forecast_in_time(
+    run: Callable[..., tuple[Ensemble, Forecasts]],
+) -> None:
+    # All 253 s of the three steps are there; for the fourth step of the clock the slow one has time for a part alone.
+    ensemble, made = run(("slow", 4.0, 10.0, 0.5), ("fast", 0.0, 1.0, 0.5), seconds=350.0)
+    np.testing.assert_allclose(made.mean[:, 0, :2], 2.0)
+    np.testing.assert_allclose(made.mean[:, 0, 2], [2.0] * 5 + [0.0] * 18)
+    np.testing.assert_allclose(ensemble.weights, 0.5)
+    assert [one.weight for one in ensemble.leaderboard] == [0.5, 0.5]
+    assert not ensemble.notes

@@ -39,14 +39,16 @@ def forecast_in_time(
     `spare` is a cheap forecaster for series that nothing else has time for.
     """
     horizon = ensemble.spec.horizon
+    made: list[Ensemble] = []
 
     def predict(rows: Panel, which: Windows, inputs: Array | None) -> Forecasts:
-        nonlocal ensemble
-        ensemble, forecasts = _forecast_rows(ensemble, spare, rows, which, levels, inputs, left)
+        after, forecasts = _forecast_rows(made[0] if made else ensemble, spare, rows, which, levels, inputs, left)
+        made.append(after)
         return forecasts
 
     forecasts = ClockView.of(panel, horizon).forecast(predict, final_windows(panel), horizon, known)
-    return ensemble, forecasts
+    # Steps behind an hour that clocks skip are few: who had no time for them has its share in all the others.
+    return made[0], forecasts
 
 
 def _forecast_rows(
